@@ -1,0 +1,81 @@
+# Needs python3 (3.11 or newer) and make. Every target sets up what it needs: .venv, from constraints.txt.
+# Another interpreter: make PYTHON=python3.12 test
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+EXTRAS := test,dev,demo,bench
+
+export PIP_NO_INPUT := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+
+.PHONY: setup
+setup: $(STAMP) ## create .venv with the exact versions of constraints.txt
+
+# The build backend comes from constraints.txt too, so the build is not isolated: an isolated one would take the newest.
+$(STAMP): constraints.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "boggn needs Python 3.11 or newer; this is " + sys.version)'
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt hatchling editables
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[$(EXTRAS)]'
+	@touch $@
+
+.PHONY: demo
+demo: $(STAMP) ## tune a small network on the digits data: about two minutes
+	$(BIN)/python examples/digits.py
+
+.PHONY: test
+test: lint $(STAMP) ## everything that must pass: lint, types, layers, tests, docs
+	$(BIN)/python -m pytest
+
+.PHONY: test-fast
+test-fast: $(STAMP) ## the tests that take no more than a few seconds each
+	$(BIN)/python -m pytest -x -m 'not benchmark and not slow'
+
+.PHONY: lint
+lint: $(STAMP) ## ruff, mypy and import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: $(STAMP) ## let ruff put right what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: docs
+docs: $(STAMP) ## check the links of the documentation and run its snippets (part of make test)
+	$(BIN)/python -m pytest tests/test_docs.py
+
+.PHONY: bench-quick
+bench-quick: $(STAMP) ## a few seeds of a few problems: minutes
+	$(BIN)/python -m boggn.bench --quick
+
+.PHONY: bench
+bench: $(STAMP) ## all problems, all seeds, and the tests marked benchmark: hours
+	$(BIN)/python -m pytest -m benchmark
+	$(BIN)/python -m boggn.bench
+
+.PHONY: constraints
+constraints: ## write constraints.txt anew from the newest versions
+	rm -rf .venv-constraints
+	$(PYTHON) -m venv .venv-constraints
+	.venv-constraints/bin/python -m pip install --quiet hatchling editables
+	.venv-constraints/bin/python -m pip install --quiet --no-build-isolation '.[$(EXTRAS)]'
+	{ head -n 1 constraints.txt; .venv-constraints/bin/python -m pip list --format=freeze \
+		| grep -viE '^(boggn|pip|setuptools|wheel)=='; } > constraints.new
+	mv constraints.new constraints.txt
+	rm -rf .venv-constraints
+
+.PHONY: clean
+clean: ## remove .venv, caches and the demo's study
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache digits.db
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,61 @@
+r"""Command line of the benchmark: `run` and `table`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import optuna
+
+from boggn.bench import methods, report, run, tasks
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m boggn.bench", description="Regret of boggn and its peers.")
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    runs = commands.add_parser("run", help="run methods on tasks, append a JSON row per run; resumes")
+    runs.add_argument("--tasks", required=True, help=f"names or groups ({', '.join(tasks.GROUPS)}), comma-separated")
+    runs.add_argument("--methods", required=True, help="such as boggn,tpe,boggn:thresholds=one,link=logit")
+    runs.add_argument("--seeds", type=int, default=10, help="seeds first-seed .. first-seed + SEEDS - 1")
+    runs.add_argument("--first-seed", type=int, default=0)
+    runs.add_argument("--evals", type=int, default=100)
+    runs.add_argument("--out", type=Path, required=True)
+    runs.add_argument("--jobs", type=int, default=1, help="worker processes, one thread each; 0: in this process")
+
+    table = commands.add_parser("table", help="Markdown tables of finished runs")
+    table.add_argument("files", type=Path, nargs="+")
+    table.add_argument("--reference", help="method to compare the others with")
+    table.add_argument("--at", default="25,50,100", help="numbers of evaluations to report")
+    return parser
+
+
+def _run(args: argparse.Namespace) -> int:
+    names = methods.split_names(args.methods)
+    for name in names:
+        methods.get(name)
+    chosen = tasks.expand(name.strip() for name in args.tasks.split(","))
+    seeds = range(args.first_seed, args.first_seed + args.seeds)
+    jobs = [run.Job(task, method, seed, args.evals) for method in names for task in chosen for seed in seeds]
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return 1 if run.run(jobs, args.out, args.jobs) else 0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The exit status: 1 where a run failed, 2 where the question was wrong."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    try:
+        if args.command == "run":
+            return _run(args)
+        checkpoints = [int(count) for count in args.at.split(",")]
+        rows = [row for path in args.files for row in run.read_rows(path)]
+        print(report.markdown(rows, checkpoints, args.reference))
+    except (ValueError, ImportError, FileNotFoundError) as error:
+        parser.error(str(error))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

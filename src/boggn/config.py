@@ -1,0 +1,91 @@
+"""The sampler's one configuration: frozen, validated once, at construction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from boggn.errors import ConfigurationError
+from boggn.network.spec import MLP, parse_network
+
+Thresholds = Literal["all", "one"]
+Link = Literal["probit", "logit"]
+AcquisitionName = Literal["ei", "pi", "ucb", "thompson"]
+Training = Literal["gauss-newton", "adam"]
+EVIDENCE = "evidence"
+
+
+@dataclass(frozen=True)
+class Config:
+    r"""How the sampler thinks.
+
+    | field | meaning |
+    |---|---|
+    | `thresholds` | classify at all thresholds at once, or at the gamma-quantile only (the paper) |
+    | `link` | F of P(y <= t | x) = F(logit): normal or logistic |
+    | `network` | the wide cosine network, or a multilayer perceptron |
+    | `gamma` | proportion of trials called good; with all thresholds it only sets what `pi` and the records mean |
+    | `acquisition` | expected improvement, probability of improvement, upper confidence bound, Thompson sampling |
+    | `epsilon` | probability of a random suggestion |
+    | `prior_precision` | delta of an MLP's prior, or "evidence" to have it chosen |
+    | `training` | how an MLP reaches its mode |
+    | `n_startup_trials` | space-filling trials before the first fit |
+    | `deterministic_objective` | never repeat a configuration of a discrete space |
+    """
+
+    thresholds: Thresholds = "all"
+    link: Link = "probit"
+    network: Literal["wide"] | MLP = "wide"
+    gamma: float = 1.0 / 3.0
+    acquisition: AcquisitionName = "ei"
+    epsilon: float = 0.0
+    prior_precision: float | Literal["evidence"] = "evidence"
+    training: Training = "gauss-newton"
+    n_startup_trials: int = 10
+    deterministic_objective: bool = False
+
+    def __post_init__(self) -> None:
+        _one_of("thresholds", self.thresholds, get_args(Thresholds))
+        _one_of("link", self.link, get_args(Link))
+        _one_of("acquisition", self.acquisition, get_args(AcquisitionName))
+        _one_of("training", self.training, get_args(Training))
+        object.__setattr__(self, "network", parse_network(self.network))
+        _real("gamma", self.gamma, 0.0, 1.0, ends=False)
+        _real("epsilon", self.epsilon, 0.0, 1.0, ends=True)
+        if self.prior_precision != EVIDENCE:
+            _real("prior_precision", self.prior_precision, 0.0, float("inf"), ends=False)
+        if isinstance(self.n_startup_trials, bool) or not isinstance(self.n_startup_trials, int):
+            raise ConfigurationError.invalid("n_startup_trials", self.n_startup_trials, "a whole number, 0 or more")
+        if self.n_startup_trials < 0:
+            raise ConfigurationError.invalid("n_startup_trials", self.n_startup_trials, "a whole number, 0 or more")
+        if not isinstance(self.deterministic_objective, bool):
+            raise ConfigurationError.invalid("deterministic_objective", self.deterministic_objective, "True or False")
+
+
+def _one_of(field: str, value: object, allowed: tuple[str, ...]) -> None:
+    if not isinstance(value, str) or value not in allowed:
+        raise ConfigurationError.invalid(field, value, "one of " + ", ".join(map(repr, allowed)))
+
+
+def _real(field: str, value: object, low: float, high: float, *, ends: bool) -> None:
+    brackets = "[]" if ends else "()"
+    allowed = f"a number in {brackets[0]}{low:g}, {high:g}{brackets[1]}"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ConfigurationError.invalid(field, value, allowed)
+    inside = low <= value <= high if ends else low < value < high
+    if not inside:
+        raise ConfigurationError.invalid(field, value, allowed)
+
+
+PAPER = Config(
+    thresholds="one",
+    link="logit",
+    network=MLP(hidden=(32, 32), activation="relu"),
+    gamma=1.0 / 3.0,
+    acquisition="pi",
+    epsilon=0.1,
+    prior_precision=1.0,
+    training="adam",
+    n_startup_trials=10,
+)
+"""Algorithm 1 to the letter."""

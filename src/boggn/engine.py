@@ -1,0 +1,144 @@
+r"""From observations to the next point: the only module that composes the layers below it.
+
+| here         | meaning                                                                              |
+|--------------|--------------------------------------------------------------------------------------|
+| `History`    | what is visible: unit rows and outcomes of finished trials, unit rows of running ones  |
+| `Suggestion` | the next unit row and what the engine thought of it                                   |
+| `seed`       | entropy of this suggestion: the same seed and history give the same suggestion         |
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from boggn.acquisition import Acquisition, log_expected_improvement, log_probability_of_improvement
+from boggn.config import Config
+from boggn.encoding import Encoding
+from boggn.maximise import Search, Target, from_cube, uniform
+from boggn.surrogate import Memory, Surrogate, fit_surrogate
+
+Floats = NDArray[np.float64]
+INCUMBENTS = 5
+"""Points whose neighbourhood is searched."""
+
+
+@dataclass(frozen=True)
+class History:
+    """What is visible of a study, in the order of trial numbers; outcomes are minimised and finite."""
+
+    units: Floats
+    values: Floats
+    running: Floats
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """The next point, and the record of how it was found."""
+
+    unit: Floats
+    record: dict[str, Any]
+
+
+def suggest(config: Config, encoding: Encoding, history: History, seed: list[int], memory: Memory) -> Suggestion:
+    """The next point to evaluate, by Algorithm 1 with the configured classifier."""
+    rng = np.random.default_rng(seed)
+    if rng.random() < config.epsilon:
+        return _random(encoding, rng, "epsilon")
+    began = time.perf_counter()
+    with jax.enable_x64(True):
+        surrogate = fit_surrogate(config, encoding, history.units, history.values, history.running, memory)
+        if isinstance(surrogate, str):
+            return _random(encoding, rng, surrogate)
+        fitted = time.perf_counter()
+        unit, judged = _maximise(config, encoding, history, surrogate, rng)
+    times = {"fit_seconds": fitted - began, "maximise_seconds": time.perf_counter() - fitted}
+    return Suggestion(unit, surrogate.record | judged | times)
+
+
+def random_suggestion(encoding: Encoding, seed: list[int], reason: str) -> Suggestion:
+    """A uniform point, and why it is one."""
+    return _random(encoding, np.random.default_rng(seed), reason)
+
+
+def _random(encoding: Encoding, rng: np.random.Generator, reason: str) -> Suggestion:
+    return Suggestion(uniform(encoding, rng, 1)[0], {"random": reason})
+
+
+def startup_point(encoding: Encoding, seed: list[int], index: int) -> Suggestion:
+    """The point `index` of a scrambled Sobol sequence over the space."""
+    from scipy.stats import qmc
+
+    sequence = qmc.Sobol(encoding.n_parameters, scramble=True, rng=np.random.default_rng(seed))
+    unit = sequence.fast_forward(index).random(1) if index else sequence.random(1)
+    return Suggestion(from_cube(encoding, unit)[0], {"random": "startup"})
+
+
+class Report(NamedTuple):
+    """What a block of points is worth, and what their record will say."""
+
+    value: Array
+    log_pi: Array
+    log_ei: Array
+    mean: Array
+    variance: Array
+
+
+@jax.jit
+def _report(posterior: Any, acquisition: Acquisition, rows: Array) -> Report:
+    mean, variance = posterior.moments(rows)
+    head = acquisition.head
+    log_pi = log_probability_of_improvement(mean, variance, acquisition.cut, head)
+    log_ei = log_pi
+    if head.warp is not None:
+        log_ei = log_expected_improvement(mean, variance, acquisition.incumbent, head.warp)
+    return Report(acquisition(mean, variance), log_pi, log_ei, mean, variance)
+
+
+@jax.jit
+def _gradients(posterior: Any, acquisition: Acquisition, rows: Array) -> tuple[Array, Array]:
+    def total(points: Array) -> tuple[Array, Array]:
+        values = acquisition(*posterior.moments(points))
+        return values.sum(), values
+
+    (_, values), slopes = jax.value_and_grad(total, has_aux=True)(rows)
+    return values, slopes
+
+
+def _maximise(
+    config: Config, encoding: Encoding, history: History, surrogate: Surrogate, rng: np.random.Generator
+) -> tuple[Floats, dict[str, float]]:
+    acquisition = Acquisition(surrogate.head, surrogate.incumbent, surrogate.cut, config.acquisition)
+    posterior = surrogate.posterior
+
+    def values(rows: Floats) -> Floats:
+        return np.asarray(_report(posterior, acquisition, rows).value)
+
+    def gradients(rows: Floats) -> tuple[Floats, Floats]:
+        value, slope = _gradients(posterior, acquisition, rows)
+        return np.asarray(value), np.asarray(slope)
+
+    seen: frozenset[bytes] = frozenset()
+    size = encoding.size
+    if config.deterministic_objective and size is not None:
+        known = {row.tobytes() for row in np.vstack([history.units, history.running])}
+        seen = frozenset(known) if len(known) < size else seen
+    search = Search(encoding, surrogate.width, Target(values, gradients), rng, forbidden=seen)
+    best = np.argsort(surrogate.means, kind="stable")[:INCUMBENTS]
+    units, _ = search.run(history.units[best])
+    report = jax.tree.map(lambda column: float(column[0]), _report(posterior, acquisition, search.block(units)))
+    return units[0], {
+        "acquisition": report.value,
+        "pi": math.exp(report.log_pi),
+        "ratio": math.exp(report.log_pi) / config.gamma,
+        "ei": math.exp(report.log_ei) * surrogate.record.get("span", 1.0),
+        "mean": report.mean,
+        "deviation": math.sqrt(report.variance),
+    }

@@ -1,0 +1,158 @@
+r"""Prior scales of the wide network by empirical Bayes: maximise the evidence (PAPER.md 5, ENGINE.md 5).
+
+| hyper-parameter | meaning                            | prior of its logarithm   | bounds of its logarithm |
+|-----------------|------------------------------------|--------------------------|-------------------------|
+| l_j             | length-scale of parameter j         | N(-1 + 1/2 log D, 1)     | [-4, 6]                 |
+| a               | prior variance of the output        | N(0, 1)                  | [-4, 5]                 |
+| s^2             | variance of the noise in T          | N(-9, 3^2)               | [log 1e-7, 0]           |
+| c               | offset of the warp                  | N(0, 2^2)                | [-7, 6]                 |
+
+One flat vector carries them: D length-scales (padded to the width of the rows), then a, s^2 and c. With one threshold
+the last two have no say in the likelihood and stay at their prior mode.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from boggn.laplace import log_evidence
+from boggn.likelihood import AllThresholds, Likelihood, Link, OneThreshold, link_sd
+from boggn.posterior.function import FunctionPosterior, WidePrior
+from boggn.predictive import Head
+from boggn.warp import fit_warp
+
+Thresholds = Literal["one", "all"]
+Floats = NDArray[np.float64]
+
+MAX_ITERATIONS = 30
+TOLERANCE = 1e-5
+"""Relative gain in log joint below which a fit is done."""
+_AMPLITUDE, _NOISE, _OFFSET = -3, -2, -1
+_PRIOR = {_AMPLITUDE: (0.0, 1.0), _NOISE: (-9.0, 3.0), _OFFSET: (0.0, 2.0)}
+_BOUNDS = {_AMPLITUDE: (-4.0, 5.0), _NOISE: (math.log(1e-7), 0.0), _OFFSET: (-7.0, 6.0)}
+_LENGTH_REACH = (-2.0, 6.0)
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["rows", "utility", "z", "weight", "column", "length_prior"],
+    meta_fields=["thresholds", "link"],
+)
+@dataclass(frozen=True)
+class Data:
+    """Padded observations of one fit; rows of weight zero are padding or still running."""
+
+    rows: Array
+    utility: Array
+    z: Array
+    weight: Array
+    column: Array
+    length_prior: Array
+    thresholds: Thresholds
+    link: Link
+
+
+def length_prior(dimension: int) -> float:
+    """Prior mean of log l_j in D dimensions."""
+    return -1.0 + 0.5 * math.log(dimension)
+
+
+def start(data: Data, **logs: float) -> Floats:
+    """A start for the fit: the prior's mode, with any of log_noise and log_offset set."""
+    tail = {index: mean for index, (mean, _) in _PRIOR.items()}
+    tail[_NOISE] = logs.get("log_noise", tail[_NOISE])
+    tail[_OFFSET] = logs.get("log_offset", tail[_OFFSET])
+    lengths = np.full(data.rows.shape[1], float(data.length_prior))
+    return np.concatenate([lengths, [tail[_AMPLITUDE], tail[_NOISE], tail[_OFFSET]]])
+
+
+def prior_of(hyper: Array, data: Data) -> WidePrior:
+    """The network's prior scales."""
+    return WidePrior(hyper[:_AMPLITUDE], hyper[_AMPLITUDE], data.column)
+
+
+def likelihood_of(hyper: Array, data: Data) -> tuple[Likelihood, Head, Array]:
+    """The likelihood, how its latent is read, and the log-Jacobian of the warp."""
+    if data.thresholds == "one":
+        one = jnp.ones((), data.rows.dtype)
+        return OneThreshold(data.z, data.weight, data.link), Head(None, one, data.link), jnp.zeros_like(one)
+    warp, target, log_jacobian = fit_warp(data.utility, data.weight, hyper[_OFFSET])
+    # Both links are parametrised by their standard deviation, so that one prior serves both.
+    scale = jnp.exp(0.5 * hyper[_NOISE]) / link_sd(data.link)
+    return AllThresholds(target, scale, data.weight, data.link), Head(warp, scale, data.link), log_jacobian
+
+
+def log_prior(hyper: Array, data: Data) -> Array:
+    """Log density of the hyper-priors, up to a constant."""
+    total = -0.5 * jnp.sum((hyper[:_AMPLITUDE] - data.length_prior) ** 2)
+    for index, (mean, deviation) in _PRIOR.items():
+        total -= 0.5 * ((hyper[index] - mean) / deviation) ** 2
+    return total
+
+
+def log_joint(hyper: Array, data: Data) -> Array:
+    """Log evidence plus log hyper-prior."""
+    likelihood, _, log_jacobian = likelihood_of(hyper, data)
+    kernel = prior_of(hyper, data).covariance(data.rows, data.rows)
+    return log_evidence(kernel, jnp.zeros_like(data.weight), likelihood) + log_jacobian + log_prior(hyper, data)
+
+
+@jax.jit
+def _loss(hyper: Array, data: Data) -> tuple[Array, Array]:
+    value, slope = jax.value_and_grad(log_joint)(hyper, data)
+    return -value, -slope
+
+
+class Fit(NamedTuple):
+    """Hyper-parameters and the log joint they reach."""
+
+    hyper: Floats
+    log_joint: float
+
+
+def fit(data: Data, starts: Sequence[Floats], max_iterations: int = MAX_ITERATIONS) -> Fit | None:
+    """Maximise the log joint by L-BFGS-B from each start and keep the best; None if no start is finite."""
+    size = data.rows.shape[1]
+    lengths = (float(data.length_prior) + _LENGTH_REACH[0], float(data.length_prior) + _LENGTH_REACH[1])
+    data = jax.device_put(data)
+    bounds = [lengths] * size + [_BOUNDS[index] for index in (_AMPLITUDE, _NOISE, _OFFSET)]
+    low, high = np.array(bounds).T
+
+    def loss(hyper: Floats) -> tuple[float, Floats]:
+        value, slope = _loss(hyper, data)
+        if not np.isfinite(value):
+            return 1e10, np.zeros_like(hyper)
+        return float(value), np.asarray(slope, dtype=np.float64)
+
+    best: Fit | None = None
+    for begin in starts:
+        result = minimize(
+            loss,
+            np.clip(begin, low, high),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"maxiter": max_iterations, "maxfun": 2 * max_iterations, "ftol": TOLERANCE},
+        )
+        if result.fun < 1e10 and (best is None or -result.fun > best.log_joint):
+            best = Fit(result.x, -float(result.fun))
+    return best
+
+
+@jax.jit
+def condition(hyper: Array, data: Data, running: Array) -> tuple[FunctionPosterior, Head]:
+    """Posterior of the latent at the fitted hyper-parameters, and how to read it."""
+    likelihood, head, _ = likelihood_of(hyper, data)
+    believed = running * (0.25 if data.thresholds == "one" else 1.0 / head.scale**2)
+    return FunctionPosterior.of(prior_of(hyper, data), data.rows, likelihood, believed), head

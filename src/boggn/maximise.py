@@ -1,0 +1,217 @@
+r"""Maximise a function over encoded points: continuous, discrete and mixed.
+
+The function is a black box here: it takes encoded rows (B, W) and gives values, larger being better. Points are
+unit rows of the encoding; every point returned is inside the bounds and on its grids, and no worse than any start.
+
+| space      | method                                                                                |
+|------------|----------------------------------------------------------------------------------------|
+| all        | random and neighbouring candidates, scored in blocks of one fixed size                  |
+| continuous | L-BFGS-B from several starts at once, gradients from JAX                                 |
+| discrete   | exhaustive one-coordinate swaps to a fixed point                                         |
+| mixed      | the two in turn                                                                          |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from boggn.encoding import Encoding
+
+Floats = NDArray[np.float64]
+BLOCK = 256
+"""Rows scored in one compiled call."""
+STARTS = 8
+"""Starts of the joint L-BFGS-B; also the rows of the compiled gradient."""
+SWAP_STARTS = 4
+ROUNDS = 2
+"""Turns of continuous and discrete search in a mixed space."""
+_WORST = -1e300
+
+
+@dataclass(frozen=True)
+class Target:
+    """A function to maximise: values of BLOCK encoded rows; values and gradients of STARTS encoded rows."""
+
+    values: Callable[[Floats], Floats]
+    gradients: Callable[[Floats], tuple[Floats, Floats]]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How hard to search."""
+
+    n_random: int = 1024
+    n_neighbours: int = 1024
+    n_iterations: int = 40
+
+
+@dataclass
+class Search:
+    """One maximisation; remembers nothing beyond it."""
+
+    encoding: Encoding
+    width: int
+    target: Target
+    rng: np.random.Generator
+    options: Options = field(default_factory=Options)
+    forbidden: frozenset[bytes] = frozenset()
+
+    def score(self, units: Floats) -> Floats:
+        """Values of any number of unit rows, in blocks; what is not finite counts as worst, what is forbidden too."""
+        values = np.empty(len(units))
+        for begin in range(0, len(units), BLOCK):
+            part = units[begin : begin + BLOCK]
+            values[begin : begin + BLOCK] = self.target.values(self.block(part))[: len(part)]
+        values = np.where(np.isfinite(values), values, _WORST)
+        if self.forbidden:
+            values[[row.tobytes() in self.forbidden for row in units]] = -np.inf
+        return values
+
+    def block(self, units: Floats) -> Floats:
+        """At most BLOCK unit rows, encoded and padded to BLOCK rows."""
+        return np.pad(self._encode(units), ((0, BLOCK - len(units)), (0, 0)))
+
+    def _encode(self, units: Floats) -> Floats:
+        rows = self.encoding.encode(units)
+        return np.pad(rows, ((0, 0), (0, self.width - rows.shape[1])))
+
+    def candidates(self, incumbents: Floats) -> Floats:
+        """Points all over the space and points near the incumbents, on their grids."""
+        dimension = self.encoding.n_parameters
+        anywhere = uniform(self.encoding, self.rng, self.options.n_random)
+        if len(incumbents) == 0:
+            return anywhere
+        count = self.options.n_neighbours
+        near = incumbents[self.rng.integers(len(incumbents), size=count)]
+        scale = 10.0 ** self.rng.uniform(-4.0, -0.5, size=(count, 1))
+        moved = near + scale * self.rng.standard_normal((count, dimension))
+        elsewhere = anywhere[self.rng.integers(len(anywhere), size=count)]
+        categorical = np.array([kind == "categorical" for kind in self.encoding.kinds])
+        ordinal = np.array([kind == "ordinal" for kind in self.encoding.kinds])
+        # A grid has no small steps, so an ordinal jumps as often as it moves.
+        jump = categorical | (ordinal & (self.rng.random((count, dimension)) < 0.5))
+        moved = np.where(jump, elsewhere, np.clip(moved, 0.0, 1.0))
+        chosen = self.rng.random((count, dimension)) < self.rng.choice([0.2, 0.5, 1.0], size=(count, 1))
+        chosen[np.arange(count), self.rng.integers(dimension, size=count)] = True
+        return np.vstack([anywhere, self.encoding.snap(np.where(chosen, moved, near))])
+
+    def run(self, incumbents: Floats, count: int = 1) -> tuple[Floats, Floats]:
+        """The best `count` points found and their values, best first."""
+        units = self.candidates(incumbents)
+        values = self.score(units)
+        starts = self._starts(units, values)
+        continuous = np.flatnonzero([kind == "continuous" for kind in self.encoding.kinds])
+        discrete = self._swappable()
+        found, found_values = [units], [values]
+        for _ in range(ROUNDS if len(continuous) and len(discrete) else 1):
+            if len(continuous):
+                starts = self._climb(starts, continuous)
+            if len(discrete):
+                starts = self._swap(starts, discrete)
+            found.append(starts)
+            found_values.append(self.score(starts))
+        return _best(np.vstack(found), np.concatenate(found_values), count)
+
+    def _starts(self, units: Floats, values: Floats) -> Floats:
+        """Half the starts are the best candidates, half are drawn by the softmax of their values."""
+        order = np.argsort(-values, kind="stable")
+        best = order[: STARTS // 2]
+        rest = order[STARTS // 2 :]
+        spread = np.std(values[rest][: len(rest) // 2]) or 1.0
+        gumbel = values[rest] / max(spread, 1e-12) + self.rng.gumbel(size=len(rest))
+        drawn = rest[np.argsort(-gumbel, kind="stable")[: STARTS - len(best)]]
+        chosen = units[np.concatenate([best, drawn])]
+        return np.resize(chosen, (STARTS, units.shape[1]))
+
+    def _climb(self, starts: Floats, continuous: NDArray[np.intp]) -> Floats:
+        """Joint L-BFGS-B over the continuous coordinates of all starts, each kept only where it improved."""
+        columns = np.array([self.encoding.parameter_of_column.index(j) for j in continuous])
+        before = self._encode(starts)
+        first, _ = self.target.gradients(before)
+        size = (STARTS, len(continuous))
+
+        def loss(flat: Floats) -> tuple[float, Floats]:
+            rows = before.copy()
+            rows[:, columns] = 2.0 * flat.reshape(size) - 1.0
+            values, slopes = self.target.gradients(rows)
+            usable = np.isfinite(values)
+            slopes = np.where(usable[:, None], slopes[:, columns], 0.0)
+            return -float(np.sum(values[usable])), np.nan_to_num(-2.0 * slopes).ravel()
+
+        result = minimize(
+            loss,
+            starts[:, continuous].ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(0.0, 1.0)] * (STARTS * len(continuous)),
+            options={"maxiter": self.options.n_iterations, "maxfun": 2 * self.options.n_iterations},
+        )
+        moved = starts.copy()
+        moved[:, continuous] = np.clip(result.x.reshape(size), 0.0, 1.0)
+        moved = self.encoding.snap(moved)
+        after, _ = self.target.gradients(self._encode(moved))
+        return np.where((after >= first)[:, None], moved, starts)
+
+    def _swappable(self) -> list[int]:
+        return [j for j, kind in enumerate(self.encoding.kinds) if kind != "continuous" and len(self.encoding.levels(j)) > 1]
+
+    def _swap(self, starts: Floats, discrete: list[int]) -> Floats:
+        """From the best starts, move to the best one-coordinate neighbour until none is better."""
+        current, values = _best(starts, self.score(starts), SWAP_STARTS)
+        active = np.ones(len(current), dtype=bool)
+        for _ in range(4 * len(discrete)):
+            neighbours = [self._neighbours(point, discrete) for point in current[active]]
+            sizes = np.cumsum([len(block) for block in neighbours])[:-1]
+            scores = np.split(self.score(np.vstack(neighbours)), sizes)
+            for row, block, score in zip(np.flatnonzero(active), neighbours, scores, strict=True):
+                best = int(np.argmax(score))
+                active[row] = score[best] > values[row]
+                if active[row]:
+                    current[row], values[row] = block[best], score[best]
+            if not active.any():
+                break
+        return np.vstack([current, starts])[:STARTS]
+
+    def _neighbours(self, point: Floats, discrete: list[int]) -> Floats:
+        blocks = []
+        for j in discrete:
+            levels = self.encoding.levels(j)
+            others = levels[levels != point[j]]
+            block = np.tile(point, (len(others), 1))
+            block[:, j] = others
+            blocks.append(block)
+        return np.vstack(blocks)
+
+
+def uniform(encoding: Encoding, rng: np.random.Generator, count: int) -> Floats:
+    """Points uniform over the space, on its grids."""
+    return from_cube(encoding, rng.random((count, encoding.n_parameters)))
+
+
+def from_cube(encoding: Encoding, cube: Floats) -> Floats:
+    """Points of the cube [0, 1)^D as unit rows; every level of a grid takes an equal share of its side."""
+    units = cube.copy()
+    for j, kind in enumerate(encoding.kinds):
+        if kind != "continuous":
+            levels = encoding.levels(j)
+            units[:, j] = levels[np.minimum((units[:, j] * len(levels)).astype(int), len(levels) - 1)]
+    return encoding.snap(units)
+
+
+def _best(units: Floats, values: Floats, count: int) -> tuple[Floats, Floats]:
+    """The best distinct points, best first."""
+    chosen: list[int] = []
+    seen: set[bytes] = set()
+    for index in np.argsort(-values, kind="stable"):
+        key = units[index].tobytes()
+        if key not in seen:
+            seen.add(key)
+            chosen.append(int(index))
+        if len(chosen) == count:
+            break
+    return units[chosen].copy(), values[chosen].copy()

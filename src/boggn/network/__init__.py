@@ -1,0 +1,1 @@
+"""Networks: the finite one of the paper and the infinitely wide one."""

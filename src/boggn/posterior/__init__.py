@@ -1,0 +1,1 @@
+"""Gaussian posteriors of the latent: each answers `moments`, `sample` and `log_evidence`."""

@@ -1,0 +1,90 @@
+r"""The wide network's posterior in function space (PAPER.md 6).
+
+| here       | meaning                                                              |
+|------------|----------------------------------------------------------------------|
+| `Wide`     | the network's prior scales: length-scales, amplitude                   |
+| `dual`     | a = grad log p(y | g) at the mode; the mean is K_* a                   |
+| `whitener` | W with W' W = (K + Lambda^-1)^-1; the variance is K_** - |W K_*'|^2     |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from boggn.laplace import find_mode, log_evidence_at, moments_from, whiten
+from boggn.likelihood import Likelihood
+from boggn.network.wide import prior_covariance
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["log_lengths", "log_amplitude", "column"], meta_fields=[])
+@dataclass(frozen=True)
+class WidePrior:
+    """Prior scales of the wide network."""
+
+    log_lengths: Array
+    log_amplitude: Array
+    column: Array
+
+    def covariance(self, left: Array, right: Array) -> Array:
+        """K between two sets of encoded rows."""
+        return prior_covariance(left, right, self.log_lengths, self.log_amplitude, self.column)
+
+    def variance(self, rows: Array) -> Array:
+        """The diagonal of K."""
+        return jnp.full(rows.shape[:1], jnp.exp(self.log_amplitude))
+
+
+_FIELDS = ["prior", "rows", "latent", "dual", "whitener", "evidence"]
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=_FIELDS, meta_fields=[])
+@dataclass(frozen=True)
+class FunctionPosterior:
+    """Gaussian posterior of the latent, given the observations and any points still running."""
+
+    prior: WidePrior
+    rows: Array
+    latent: Array
+    dual: Array
+    whitener: Array
+    evidence: Array
+
+    @staticmethod
+    def of(prior: WidePrior, rows: Array, likelihood: Likelihood, running: Array) -> FunctionPosterior:
+        r"""Condition on the observations; `running` holds a curvature at rows whose outcome is not known yet.
+
+        Such a row is believed to come out at its posterior mean: the mean stays, the variance near it goes.
+        """
+        kernel = prior.covariance(rows, rows)
+        mode = find_mode(kernel, jnp.zeros_like(likelihood.weight), likelihood)
+        curvature = likelihood.curvature(mode.latent) + running
+        return FunctionPosterior(
+            prior, rows, mode.latent, mode.dual, whiten(kernel, curvature), log_evidence_at(kernel, likelihood, mode)
+        )
+
+    def moments(self, rows: Array) -> tuple[Array, Array]:
+        """Mean and variance of the latent at encoded rows (B, W)."""
+        cross = self.prior.covariance(rows, self.rows)
+        return moments_from(cross, self.prior.variance(rows), jnp.zeros(()), self.dual, self.whitener)
+
+    def covariance(self, rows: Array) -> Array:
+        """Posterior covariance of the latent between encoded rows."""
+        explained = self.whitener @ self.prior.covariance(self.rows, rows)
+        return self.prior.covariance(rows, rows) - explained.T @ explained
+
+    def sample(self, key: Array, count: int, rows: Array) -> Array:
+        """Joint draws of the latent at encoded rows, (count, B)."""
+        mean, _ = self.moments(rows)
+        jitter = 10.0 * jnp.finfo(mean.dtype).eps * self.prior.variance(rows)
+        chol = jnp.linalg.cholesky(self.covariance(rows) + jnp.diag(jitter))
+        noise = jax.random.normal(key, (count, rows.shape[0]), dtype=mean.dtype)
+        return mean + noise @ chol.T
+
+    def log_evidence(self) -> Array:
+        """Laplace's log evidence of the observations."""
+        return self.evidence

@@ -1,0 +1,126 @@
+r"""The finite network's Laplace-GGN posterior in function space (PAPER.md 4-6): the form for N < P.
+
+| here         | meaning                                                                        |
+|--------------|--------------------------------------------------------------------------------|
+| `factors`    | the Jacobian J at the N observations, factored                                   |
+| `curvature`  | Lambda at theta_map                                                              |
+| `whitener`   | W with W' W = (K + Lambda^-1)^-1, so H^-1 = S_0 - S_0 J' W' W J S_0               |
+
+Everything is taken at theta_map as it is, trained to the end or not, as in `full`: the two are the same posterior.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from boggn.fit import MapFit
+from boggn.laplace import moments_from, whiten
+from boggn.network.mlp import Factors, kernel, kernel_diagonal, pull, push, rows_of
+
+_FIELDS = ["fit", "factors", "curvature", "whitener"]
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=_FIELDS, meta_fields=[])
+@dataclass(frozen=True)
+class LinearisedPosterior:
+    """Gaussian posterior of the linearised network; a query of B rows costs O(B N^2), whatever P is."""
+
+    fit: MapFit
+    factors: Factors
+    curvature: Array
+    whitener: Array
+
+    @classmethod
+    def of(cls, fit: MapFit) -> LinearisedPosterior:
+        """Condition the linearised network on what it was trained on."""
+        rows_of(fit.spec, fit.design.shape[1], fit.prior_precision)  # raises where the factored kernel would be wrong
+        return _condition(fit)
+
+    def moments(self, x: Array) -> tuple[Array, Array]:
+        """Mean and variance of the latent at encoded rows (B, W)."""
+        return _moments(self, x)
+
+    def sample(self, key: Array, count: int, x: Array) -> Array:
+        """Joint draws of the linearised network at encoded rows, (count, B); one key is one set of functions."""
+        return _sample(self, key, count, x)
+
+    def sample_parameters(self, key: Array, count: int) -> Array:
+        """Draws of theta, (count, P)."""
+        return _sample_parameters(self, key, count)
+
+    def log_evidence(self, *, off_mode: bool = False) -> Array:
+        r"""Laplace's log evidence; `off_mode` adds 1/2 grad' H^-1 grad (PAPER.md 5, last term)."""
+        return _log_evidence(self, off_mode=off_mode)
+
+
+def _factors(fit: MapFit, x: Array) -> Factors:
+    return fit.spec.factors(fit.spec.unravel(fit.params, fit.design.shape[1]), x)
+
+
+def _row_variance(fit: MapFit) -> list[Array]:
+    return [1.0 / row for row in rows_of(fit.spec, fit.design.shape[1], fit.prior_precision)]
+
+
+@jax.jit
+def _condition(fit: MapFit) -> LinearisedPosterior:
+    rows = _factors(fit, fit.design)
+    curvature = fit.likelihood.curvature(rows.latent)
+    return LinearisedPosterior(fit, rows, curvature, whiten(kernel(rows, rows, _row_variance(fit)), curvature))
+
+
+@jax.jit
+def _moments(posterior: LinearisedPosterior, x: Array) -> tuple[Array, Array]:
+    variance = _row_variance(posterior.fit)
+    rows = _factors(posterior.fit, x)
+    cross = kernel(rows, posterior.factors, variance)
+    # The mean at theta_map is the network's own output: the dual vector adds nothing to it.
+    still = jnp.zeros_like(posterior.curvature)
+    return moments_from(cross, kernel_diagonal(rows, variance), rows.latent, still, posterior.whitener)
+
+
+@partial(jax.jit, static_argnames=("count",))
+def _sample_parameters(posterior: LinearisedPosterior, key: Array, count: int) -> Array:
+    r"""Matheron's rule: theta_0 - S_0 J' (K + Lambda^-1)^-1 (J theta_0 + e), theta_0 ~ N(0, S_0), e ~ N(0, Lambda^-1).
+
+    It needs neither a P x P factor nor one of the covariance at the rows asked for.
+    """
+    fit, curvature = posterior.fit, posterior.curvature
+    prior_key, noise_key = jax.random.split(key)
+    dtype = fit.params.dtype
+    draws = jax.random.normal(prior_key, (count, fit.params.shape[0]), dtype) / jnp.sqrt(fit.prior_precision)
+    # A row without curvature says nothing: its column of the whitener is zero, so its noise may be anything finite.
+    deviation = jnp.where(curvature > 0, jax.lax.rsqrt(jnp.where(curvature > 0, curvature, 1.0)), 0.0)
+    noise = jax.random.normal(noise_key, (count, curvature.shape[0]), dtype) * deviation
+
+    def condition(draw: Array, error: Array) -> Array:
+        surprise = posterior.whitener @ (push(posterior.factors, draw) + error)
+        return fit.params + draw - pull(posterior.factors, posterior.whitener.T @ surprise) / fit.prior_precision
+
+    return jax.vmap(condition)(draws, noise)
+
+
+@partial(jax.jit, static_argnames=("count",))
+def _sample(posterior: LinearisedPosterior, key: Array, count: int, x: Array) -> Array:
+    rows = _factors(posterior.fit, x)
+    steps = _sample_parameters(posterior, key, count) - posterior.fit.params
+    return rows.latent + jax.vmap(partial(push, rows))(steps)
+
+
+@partial(jax.jit, static_argnames=("off_mode",))
+def _log_evidence(posterior: LinearisedPosterior, *, off_mode: bool) -> Array:
+    fit, curvature = posterior.fit, posterior.curvature
+    latent = posterior.factors.latent
+    # diag(W) = Lambda^1/2 / diag(L) with L L' = I + Lambda^1/2 K Lambda^1/2; rows without curvature have L = 1.
+    ratio = jnp.where(curvature > 0, jnp.sqrt(curvature) / jnp.diag(posterior.whitener), 1.0)
+    prior = 0.5 * fit.prior_precision @ fit.params**2
+    value = jnp.sum(fit.likelihood.log_prob(latent)) - prior - jnp.sum(jnp.log(ratio))
+    if not off_mode:
+        return value
+    slope = pull(posterior.factors, fit.likelihood.gradient(latent)) - fit.prior_precision * fit.params
+    step = slope / fit.prior_precision
+    return value + 0.5 * (slope @ step - jnp.sum((posterior.whitener @ push(posterior.factors, step)) ** 2))

@@ -1,0 +1,267 @@
+"""Optuna's sampler contract around the engine: the only module that reads trials."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import secrets
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler, TPESampler
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from boggn.config import PAPER, AcquisitionName, Config, Link, Thresholds, Training
+from boggn.errors import ConfigurationError, StudyError
+from boggn.network.spec import MLP
+from boggn.record import running_params
+from boggn.record import write as write_record
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from optuna.study import Study
+
+    from boggn.encoding import Encoding
+    from boggn.engine import History, Suggestion
+
+    Floats = NDArray[np.float64]
+
+_logger = logging.getLogger(__name__)
+
+_SEED_LIMIT = 2**63
+_RESEEDED = 1
+_STREAMS = {"suggest": 0, "startup": 1, "independent": 2}
+
+
+class BOGGNSampler(BaseSampler):
+    """Suggests where a Bayesian neural network, classifying at every threshold, expects the most improvement.
+
+    The next suggestion is a function of the seed, the number of the trial and the visible history, and of nothing
+    else: the same in any process, thread or restart.
+    """
+
+    def __init__(
+        self,
+        *,
+        seed: int | None = None,
+        n_startup_trials: int = 10,
+        gamma: float = 1.0 / 3.0,
+        thresholds: Thresholds = "all",
+        link: Link = "probit",
+        network: str | MLP = "wide",
+        epsilon: float = 0.0,
+        acquisition: AcquisitionName = "ei",
+        prior_precision: float | Literal["evidence"] = "evidence",
+        training: Training = "gauss-newton",
+        deterministic_objective: bool = False,
+        independent_sampler: BaseSampler | None = None,
+        warn_independent_sampling: bool = True,
+    ) -> None:
+        """Every option is described in `boggn.config.Config` and checked here, once."""
+        self.config = Config(
+            thresholds=thresholds,
+            link=link,
+            network=network,  # type: ignore[arg-type]  # Config parses the text forms
+            gamma=gamma,
+            acquisition=acquisition,
+            epsilon=epsilon,
+            prior_precision=prior_precision,
+            training=training,
+            n_startup_trials=n_startup_trials,
+            deterministic_objective=deterministic_objective,
+        )
+        if independent_sampler is not None and not isinstance(independent_sampler, BaseSampler):
+            raise ConfigurationError.invalid("independent_sampler", independent_sampler, "an Optuna sampler or None")
+        if not isinstance(warn_independent_sampling, bool):
+            raise ConfigurationError.invalid("warn_independent_sampling", warn_independent_sampling, "True or False")
+        self._seed = _checked_seed(seed)
+        self._stream = 0
+        self._independent = independent_sampler
+        self._warn_independent = warn_independent_sampling
+        self._memory: Any = None
+        self._rows = _Rows()
+
+    @classmethod
+    def paper(cls, **options: Any) -> Self:
+        """Algorithm 1 to the letter; any option given replaces the paper's."""
+        preset = {name: getattr(PAPER, name) for name in PAPER.__dataclass_fields__}
+        return cls(**(preset | options))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_memory": None, "_rows": _Rows()}
+
+    def reseed_rng(self) -> None:
+        """Move to the second stream of random numbers, as Optuna asks before running in parallel.
+
+        Doing so twice changes nothing: suggestions differ by the number of their trial, so that parallel threads
+        never need a stream each, and a parallel run stays reproducible.
+        """
+        self._stream = _RESEEDED
+        if self._independent is not None:
+            self._independent.reseed_rng()
+
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        """Nothing of our own to prepare."""
+        if self._independent is not None:
+            self._independent.before_trial(study, trial)
+
+    def after_trial(
+        self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
+    ) -> None:
+        """Nothing of our own to conclude."""
+        if self._independent is not None:
+            self._independent.after_trial(study, trial, state, values)
+
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        """The parameters that every finished trial has, with the ranges of the latest of them."""
+        _single_objective(study)
+        return _common_space(study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED)))
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """The next point, recorded on the trial together with how it was found."""
+        _single_objective(study)
+        if not search_space:
+            return {}
+        from boggn.encoding import Encoding
+
+        encoding = Encoding.of(search_space)
+        suggestion = self._suggest(study, trial, encoding)
+        params = encoding.from_unit(suggestion.unit)
+        write_record(study, trial, params, search_space, suggestion.record)
+        return params
+
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        """One parameter that is not shared by all trials: Optuna's TPE, unless another sampler was given."""
+        _single_objective(study)
+        self._warn(study, trial, param_name)
+        sampler = self._independent
+        if sampler is None:
+            seed = int.from_bytes(self._digest("independent", trial.number, param_name)[:4], "big")
+            sampler = TPESampler(seed=seed)
+        return sampler.sample_independent(study, trial, param_name, param_distribution)
+
+    def _suggest(self, study: Study, trial: FrozenTrial, encoding: Encoding) -> Suggestion:
+        from boggn import engine
+        from boggn.surrogate import Memory
+
+        if self._memory is None:
+            self._memory = Memory()
+        history = _history(study, trial, encoding, self._rows)
+        if len(history.values) < self.config.n_startup_trials:
+            return engine.startup_point(encoding, self._entropy("startup"), trial.number)
+        seed = self._entropy("suggest", trial.number)
+        try:
+            return engine.suggest(self.config, encoding, history, seed, self._memory)
+        except (ArithmeticError, RuntimeError) as error:
+            # A numerical failure costs one suggestion, never the study.
+            _logger.warning("Trial %d gets a random point: the model failed (%s).", trial.number, error)
+            return engine.random_suggestion(encoding, seed, f"model failed: {error}"[:200])
+
+    def _digest(self, stream: str, *parts: object) -> bytes:
+        text = repr((self._seed, self._stream, _STREAMS[stream], *parts))
+        return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+    def _entropy(self, stream: str, *parts: object) -> list[int]:
+        digest = self._digest(stream, *parts)
+        return [int.from_bytes(digest[begin : begin + 4], "big") for begin in range(0, 16, 4)]
+
+    def _warn(self, study: Study, trial: FrozenTrial, name: str) -> None:
+        if not self._warn_independent:
+            return
+        finished = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        if len(finished) >= self.config.n_startup_trials:
+            _logger.warning(
+                "Trial %d samples parameter %r on its own, without the model: not every finished trial has it. "
+                "Set warn_independent_sampling=False to silence this.",
+                trial.number,
+                name,
+            )
+
+
+def _checked_seed(seed: int | None) -> int:
+    if seed is None:
+        return secrets.randbelow(_SEED_LIMIT)
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < _SEED_LIMIT:
+        raise ConfigurationError.invalid("seed", seed, "None or a whole number from 0 to 2^63 - 1")
+    return seed
+
+
+def _single_objective(study: Study) -> None:
+    if len(study.directions) > 1:
+        raise StudyError(
+            f"BOGGNSampler optimises one objective, but this study has {len(study.directions)}. "
+            "Use optuna.samplers.NSGAIISampler or GPSampler, or optimise one of them."
+        )
+
+
+def _common_space(trials: Sequence[FrozenTrial]) -> dict[str, BaseDistribution]:
+    """Parameters of every trial; where a range moved, the latest one. Single values need no model."""
+    if not trials:
+        return {}
+    names = set(trials[0].distributions)
+    for trial in trials:
+        names &= trial.distributions.keys()
+    latest = max(trials, key=lambda trial: trial.number).distributions
+    return {name: latest[name] for name in sorted(names) if not latest[name].single()}
+
+
+class _Rows:
+    """Unit rows of finished trials, which never change: encoded once for as long as the space stays the same."""
+
+    def __init__(self) -> None:
+        self._encoding: Encoding | None = None
+        self._rows: dict[tuple[int, datetime | None], Floats | None] = {}
+
+    def of(self, trial: FrozenTrial, encoding: Encoding) -> Floats | None:
+        """The unit row of a finished trial; None if it lies outside the space as it is now."""
+        if self._encoding != encoding:
+            self._encoding, self._rows = encoding, {}
+        key = (trial._trial_id, trial.datetime_complete)  # noqa: SLF001  numbers repeat between studies
+        if key not in self._rows:
+            self._rows[key] = encoding.to_unit(trial.params) if encoding.contains(trial.params) else None
+        return self._rows[key]
+
+
+def _history(study: Study, asking: FrozenTrial, encoding: Encoding, rows: _Rows) -> History:
+    """Everything visible to a trial but itself. A pruned trial counts as no better than half of the completed ones."""
+    import numpy as np
+
+    from boggn.engine import History
+
+    space = dict(zip(encoding.names, encoding.distributions, strict=True))
+    sign = -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
+    trials = [trial for trial in study.get_trials(deepcopy=False) if trial.number != asking.number]
+    complete = [sign * trial.values[0] for trial in trials if trial.state == TrialState.COMPLETE]
+    middle = float(np.median(complete)) if complete else None
+    units, values, running = [], [], []
+    for trial in trials:
+        if trial.state == TrialState.RUNNING:
+            params = running_params(trial, space)
+            if encoding.contains(params):
+                running.append(encoding.to_unit(params))
+            continue
+        value = _outcome(trial, sign, middle)
+        row = None if value is None else rows.of(trial, encoding)
+        if row is not None:
+            units.append(row)
+            values.append(value)
+    shape = (-1, encoding.n_parameters)
+    return History(np.reshape(units, shape), np.array(values, dtype=np.float64), np.reshape(running, shape))
+
+
+def _outcome(trial: FrozenTrial, sign: float, middle: float | None) -> float | None:
+    if trial.state == TrialState.COMPLETE:
+        return sign * trial.values[0]
+    if trial.state != TrialState.PRUNED or trial.last_step is None or middle is None:
+        return None
+    last = sign * trial.intermediate_values[trial.last_step]
+    return None if math.isnan(last) else max(last, middle)
