@@ -2,25 +2,27 @@ r"""What a point is worth, from the moments of its latent alone.
 
 | here        | meaning                                                                                    |
 |-------------|--------------------------------------------------------------------------------------------|
-| `incumbent` | T*, the latent that is to be improved on: the smallest posterior mean over the observations |
+| `Moments`   | mean and variance of the latent at x, and its covariance with the latent at the incumbent    |
+| `incumbent` | x*, the observed point with the smallest posterior mean: mean and variance of its latent      |
 | `cut`       | T(tau), the warped gamma-threshold                                                           |
-| z           | (T* - m) / sqrt v, in the units of log(u + c)                                                |
 | R(z)        | Phi(z) / phi(z), Mills' ratio                                                                |
 
-Expected improvement in the units of y is the integral over all thresholds below the incumbent of the probability
-that the latent stays below them (PAPER.md 2, first line of eq:full_bayes_ei). The latent g is Gaussian and
-u + c = exp(center + spread g), so the integral is that of a log-normal distribution and has the closed form
+Expected improvement in the units of y is the integral over all thresholds t of P(g(x) <= t < g(x*)) (PAPER.md 2,
+first line of eq:full_bayes_ei, the incumbent's outcome being uncertain too). With U = log(u + c) jointly Gaussian at
+x* and x, of moments (M*, V*) and (M, V), and S^2 the variance of their difference, it is
 
-    EI = exp(L) phi(z) [R(z) - R(z - S)],   L = log(u* + c),  S = spread sqrt v.
+    EI = E[(exp U* - exp U)+] = F phi(z) [R(z) - R(z - S)],   F = exp(M* + V*/2),
+    z = (log F - (M + V/2) + S^2/2) / S,
 
-It holds from no noise to much: the latent's own improvement is what counts, never the noise's.
+a log-normal exchange. Without noise V* = 0 and it is the expected improvement on the best outcome. With noise it is
+the improvement of what is behind the outcomes, never the noise's, and nothing where x is the incumbent itself.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -57,16 +59,36 @@ def _log_mills_difference(z: Array, step: Array) -> Array:
     return jnp.where(z < far, tail, jnp.where(step < 1e-3, short, long))
 
 
-def log_expected_improvement(mean: Array, variance: Array, incumbent: Array, warp: Warp) -> Array:
+class Moments(NamedTuple):
+    """Of the latent at each point: mean, variance, and covariance with the latent at the incumbent."""
+
+    mean: Array
+    variance: Array
+    covariance: Array
+
+
+class Incumbent(NamedTuple):
+    """Mean and variance of the latent at the point that is to be improved on."""
+
+    mean: Array
+    variance: Array
+
+
+def log_expected_improvement(point: Moments, incumbent: Incumbent, warp: Warp) -> Array:
     """log EI of the latent, in units of the utility u."""
-    deviation = jnp.sqrt(variance)
-    z = (incumbent - mean) / deviation
-    step, level = warp.spread * deviation, warp.log_utility(incumbent)
-    # Far right phi(z) R(z) is Phi(z) = 1 and the product form overflows: there the expectation is that of a
-    # certain improvement.
+    square = warp.spread**2
+    floor = jnp.finfo(point.mean.dtype).eps * (point.variance + incumbent.variance)
+    difference = jnp.maximum(point.variance + incumbent.variance - 2.0 * point.covariance, floor)
+    step = warp.spread * jnp.sqrt(difference)
+    level = warp.log_utility(incumbent.mean) + 0.5 * square * incumbent.variance
+    forward = warp.log_utility(point.mean) + 0.5 * square * point.variance
+    z = (level - forward + 0.5 * step**2) / step
+    # Far right phi(z) R(z) is Phi(z) = 1 and the product form overflows: there the improvement is certain.
     far = 25.0
-    inner = level + norm.logpdf(jnp.minimum(z, far)) + _log_mills_difference(jnp.minimum(z, far), step)
-    certain = level + jnp.log(-jnp.expm1(jnp.minimum(-step * jnp.maximum(z, far) + 0.5 * step**2, -1e-300)))
+    near = jnp.minimum(z, far)
+    inner = level + norm.logpdf(near) + _log_mills_difference(near, step)
+    tiny = jnp.finfo(point.mean.dtype).tiny
+    certain = level + jnp.log(-jnp.expm1(jnp.minimum(forward - level, -tiny)))
     return jnp.where(z > far, certain, inner)
 
 
@@ -81,15 +103,15 @@ class Acquisition:
     """One acquisition with all it needs to know besides the moments."""
 
     head: Head
-    incumbent: Array
+    incumbent: Incumbent
     cut: Array
     kind: Kind
 
-    def __call__(self, mean: Array, variance: Array) -> Array:
+    def __call__(self, point: Moments) -> Array:
         """Value of each point; larger is better."""
         if self.kind == "ucb":
-            hope = UCB_WIDTH * jnp.sqrt(variance)
-            return mean + hope if self.head.warp is None else hope - mean
+            hope = UCB_WIDTH * jnp.sqrt(point.variance)
+            return point.mean + hope if self.head.warp is None else hope - point.mean
         if self.kind == "pi" or self.head.warp is None:
-            return log_probability_of_improvement(mean, variance, self.cut, self.head)
-        return log_expected_improvement(mean, variance, self.incumbent, self.head.warp)
+            return log_probability_of_improvement(point.mean, point.variance, self.cut, self.head)
+        return log_expected_improvement(point, self.incumbent, self.head.warp)

@@ -19,11 +19,11 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from boggn.acquisition import Acquisition, log_expected_improvement, log_probability_of_improvement
+from boggn.acquisition import Moments, log_expected_improvement, log_probability_of_improvement
 from boggn.config import Config
 from boggn.encoding import Encoding
 from boggn.maximise import Search, Target, from_cube, uniform
-from boggn.surrogate import Memory, Surrogate, fit_surrogate
+from boggn.surrogate import Conditioned, Memory, Surrogate, fit_surrogate
 
 Floats = NDArray[np.float64]
 INCUMBENTS = 5
@@ -91,21 +91,26 @@ class Report(NamedTuple):
     variance: Array
 
 
+def _moments(surrogate: Conditioned, rows: Array) -> Moments:
+    mean, variance = surrogate.posterior.moments(rows)
+    return Moments(mean, variance, surrogate.posterior.covariance(rows, surrogate.best[None])[:, 0])
+
+
 @jax.jit
-def _report(posterior: Any, acquisition: Acquisition, rows: Array) -> Report:
-    mean, variance = posterior.moments(rows)
-    head = acquisition.head
-    log_pi = log_probability_of_improvement(mean, variance, acquisition.cut, head)
+def _report(surrogate: Conditioned, rows: Array) -> Report:
+    acquisition = surrogate.acquisition
+    point = _moments(surrogate, rows)
+    log_pi = log_probability_of_improvement(point.mean, point.variance, acquisition.cut, acquisition.head)
     log_ei = log_pi
-    if head.warp is not None:
-        log_ei = log_expected_improvement(mean, variance, acquisition.incumbent, head.warp)
-    return Report(acquisition(mean, variance), log_pi, log_ei, mean, variance)
+    if acquisition.head.warp is not None:
+        log_ei = log_expected_improvement(point, acquisition.incumbent, acquisition.head.warp)
+    return Report(acquisition(point), log_pi, log_ei, point.mean, point.variance)
 
 
 @jax.jit
-def _gradients(posterior: Any, acquisition: Acquisition, rows: Array) -> tuple[Array, Array]:
+def _gradients(surrogate: Conditioned, rows: Array) -> tuple[Array, Array]:
     def total(points: Array) -> tuple[Array, Array]:
-        values = acquisition(*posterior.moments(points))
+        values = surrogate.acquisition(_moments(surrogate, points))
         return values.sum(), values
 
     (_, values), slopes = jax.value_and_grad(total, has_aux=True)(rows)
@@ -115,14 +120,13 @@ def _gradients(posterior: Any, acquisition: Acquisition, rows: Array) -> tuple[A
 def _maximise(
     config: Config, encoding: Encoding, history: History, surrogate: Surrogate, rng: np.random.Generator
 ) -> tuple[Floats, dict[str, float]]:
-    acquisition = Acquisition(surrogate.head, surrogate.incumbent, surrogate.cut, config.acquisition)
-    posterior = surrogate.posterior
+    conditioned = surrogate.conditioned
 
     def values(rows: Floats) -> Floats:
-        return np.asarray(_report(posterior, acquisition, rows).value)
+        return np.asarray(_report(conditioned, rows).value)
 
     def gradients(rows: Floats) -> tuple[Floats, Floats]:
-        value, slope = _gradients(posterior, acquisition, rows)
+        value, slope = _gradients(conditioned, rows)
         return np.asarray(value), np.asarray(slope)
 
     seen: frozenset[bytes] = frozenset()
@@ -132,13 +136,13 @@ def _maximise(
         seen = frozenset(known) if len(known) < size else seen
     search = Search(encoding, surrogate.width, Target(values, gradients), rng, forbidden=seen)
     best = np.argsort(surrogate.means, kind="stable")[:INCUMBENTS]
-    units, _ = search.run(history.units[best])
-    report = jax.tree.map(lambda column: float(column[0]), _report(posterior, acquisition, search.block(units)))
+    units, _ = search.run(surrogate.units[best])
+    report = jax.tree.map(lambda column: float(column[0]), _report(conditioned, search.block(units)))
     return units[0], {
         "acquisition": report.value,
         "pi": math.exp(report.log_pi),
         "ratio": math.exp(report.log_pi) / config.gamma,
-        "ei": math.exp(report.log_ei) * surrogate.record.get("span", 1.0),
+        "ei": math.exp(report.log_ei) * surrogate.span,
         "mean": report.mean,
         "deviation": math.sqrt(report.variance),
     }

@@ -28,7 +28,7 @@ from scipy.optimize import minimize
 
 from boggn.laplace import log_evidence
 from boggn.likelihood import AllThresholds, Likelihood, Link, OneThreshold, link_sd
-from boggn.posterior.function import FunctionPosterior, WidePrior
+from boggn.posterior.function import WidePrior
 from boggn.predictive import Head
 from boggn.warp import fit_warp
 
@@ -148,11 +148,3 @@ def fit(data: Data, starts: Sequence[Floats], max_iterations: int = MAX_ITERATIO
         if result.fun < 1e10 and (best is None or -result.fun > best.log_joint):
             best = Fit(result.x, -float(result.fun))
     return best
-
-
-@jax.jit
-def condition(hyper: Array, data: Data, running: Array) -> tuple[FunctionPosterior, Head]:
-    """Posterior of the latent at the fitted hyper-parameters, and how to read it."""
-    likelihood, head, _ = likelihood_of(hyper, data)
-    believed = running * (0.25 if data.thresholds == "one" else 1.0 / head.scale**2)
-    return FunctionPosterior.of(prior_of(hyper, data), data.rows, likelihood, believed), head

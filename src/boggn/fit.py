@@ -9,7 +9,8 @@ r"""Training the finite network: its MAP, and its prior precisions by empirical 
 
 Gauss-Newton works in function space. Linearised at theta, the network is a Gaussian process with prior mean
 m_0 = f - J theta and covariance K = J S_0 J'; the mode's dual vector a gives the parameters S_0 J' a, which a line
-search on the true log posterior moves towards. A step costs a Cholesky factor of N x N, whatever P is.
+search on the true log posterior moves towards. A step costs a Cholesky factor of N x N, whatever P is. The step is
+damped (Levenberg-Marquardt, in the metric of the prior) as long as the line search falls short of the full step.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
+import optax  # type: ignore[import-untyped]
 from jax import Array, lax
 from numpy.typing import NDArray
 from scipy.optimize import minimize
@@ -35,7 +36,8 @@ from boggn.network.mlp import MLP, Factors, group_kernels, kernel, pull, push, r
 BATCH_SIZE = 32
 LEARNING_RATE = 1e-2
 LINE_SEARCH_STEPS = 12
-DAMP = 1.0
+DAMPING = 30.0
+"""How many times the prior a first step is held back by: small noise needs it, a run of few steps pays for it."""
 ROUND_STEPS = 5
 """Gauss-Newton steps between two looks at the evidence."""
 EVIDENCE_ITERATIONS = 6
@@ -77,7 +79,8 @@ def log_posterior(spec: MLP, theta: Array, x: Array, likelihood: Likelihood, pri
 
 def _rows(likelihood: Likelihood, index: Array) -> Likelihood:
     """The likelihood of some of the observations."""
-    return jax.tree.map(lambda leaf: leaf[index] if jnp.ndim(leaf) else leaf, likelihood)
+    chosen: Likelihood = jax.tree.map(lambda leaf: leaf[index] if jnp.ndim(leaf) else leaf, likelihood)
+    return chosen
 
 
 def _draw_batch(key: Array, weight: Array, batch_size: int) -> tuple[Array, Array]:
@@ -134,7 +137,8 @@ def map_adam(  # noqa: PLR0913
 ) -> MapFit:
     """Train from random weights by Adam on mini-batches, as the paper does; rows of weight zero are never drawn."""
     schedule = jnp.full((steps,), learning_rate, x.dtype)
-    return _adam(key, spec, x, likelihood, prior_precision, schedule, batch_size)
+    fit: MapFit = _adam(key, spec, x, likelihood, prior_precision, schedule, batch_size)
+    return fit
 
 
 # --------------------------------------------------------------------------------------------------- Gauss-Newton
@@ -144,6 +148,14 @@ def _linearise(spec: MLP, theta: Array, x: Array) -> tuple[Factors, Array]:
     """The Jacobian at theta in factored form, and the prior mean m_0 = f - J theta."""
     rows = spec.factors(spec.unravel(theta, x.shape[1]), x)
     return rows, rows.latent - push(rows, theta)
+
+
+class _Ascent(NamedTuple):
+    number: Array
+    theta: Array
+    value: Array
+    gain: Array
+    damping: Array
 
 
 def _climb(
@@ -157,8 +169,8 @@ def _climb(
     def height(theta: Array) -> Array:
         return log_posterior(spec, theta, x, likelihood, prior_precision)
 
-    def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
-        count, theta, value, _, damping = state
+    def step(state: _Ascent) -> _Ascent:
+        number, theta, value, _, damping = state
         rows, prior_mean = _linearise(spec, theta, x)
         # The damped problem has prior N(damping theta, S_0) / (1 + damping): the same algebra.
         shrink = 1.0 / (1.0 + damping)
@@ -173,16 +185,14 @@ def _climb(
         better = values[best] > value
         gain = jnp.where(better, values[best] - value, 0.0)
         moved = jnp.where(better, theta + lengths[best] * direction, theta)
-        return count + 1, moved, value + gain, gain, damping * jnp.where(best < 2, 0.25, 8.0)
+        return _Ascent(number + 1, moved, value + gain, gain, damping * jnp.where(best < 2, 0.25, 8.0))
 
-    def unfinished(state: tuple[Array, ...]) -> Array:
-        count, _, value, gain, _ = state
-        return (count < steps) & (gain > tolerance * (1.0 + jnp.abs(value)))
+    def unfinished(state: _Ascent) -> Array:
+        return (state.number < steps) & (state.gain > tolerance * (1.0 + jnp.abs(state.value)))
 
-    first = jnp.asarray(DAMP, x.dtype)
-    start = (jnp.zeros((), jnp.int32), theta, height(theta), jnp.full((), jnp.inf, x.dtype), first)
-    _, theta, value, _, _ = lax.while_loop(unfinished, step, start)
-    return theta, value
+    endless, damping = jnp.asarray(jnp.inf, x.dtype), jnp.asarray(DAMPING, x.dtype)
+    end = lax.while_loop(unfinished, step, _Ascent(jnp.zeros((), jnp.int32), theta, height(theta), endless, damping))
+    return end.theta, end.value
 
 
 @partial(jax.jit, static_argnames=("spec",))
@@ -198,7 +208,8 @@ def map_gauss_newton(
 ) -> MapFit:
     """Train from flat parameters by Gauss-Newton; the log posterior never falls below that of `theta0`."""
     rows_of(spec, x.shape[1], prior_precision)  # raises where the factored kernel would be wrong
-    return _gauss_newton(theta0, spec, x, likelihood, prior_precision, jnp.asarray(steps, jnp.int32))
+    fit: MapFit = _gauss_newton(theta0, spec, x, likelihood, prior_precision, jnp.asarray(steps, jnp.int32))
+    return fit
 
 
 # ------------------------------------------------------------------------------------------------------- evidence

@@ -28,6 +28,8 @@ BLOCK = 256
 STARTS = 8
 """Starts of the joint L-BFGS-B; also the rows of the compiled gradient."""
 SWAP_STARTS = 4
+TOLERANCE = 1e-6
+"""Relative gain over all starts below which a climb is done."""
 ROUNDS = 2
 """Turns of continuous and discrete search in a mixed space."""
 _WORST = -1e300
@@ -149,7 +151,7 @@ class Search:
             jac=True,
             method="L-BFGS-B",
             bounds=[(0.0, 1.0)] * (STARTS * len(continuous)),
-            options={"maxiter": self.options.n_iterations, "maxfun": 2 * self.options.n_iterations},
+            options={"maxiter": self.options.n_iterations, "maxfun": 2 * self.options.n_iterations, "ftol": TOLERANCE},
         )
         moved = starts.copy()
         moved[:, continuous] = np.clip(result.x.reshape(size), 0.0, 1.0)

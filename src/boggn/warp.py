@@ -22,6 +22,10 @@ CAP = 1e6
 """Outcomes further than this many spans above the best say no more than that they are bad."""
 
 
+FIRST = 10
+"""Outcomes, in the order of the history, whose median sets the span."""
+
+
 class Scale(NamedTuple):
     """The affine map from outcomes to utilities."""
 
@@ -39,16 +43,16 @@ class Scale(NamedTuple):
 
 
 def scale_of(values: NDArray[np.float64]) -> Scale | None:
-    """Anchor at the best outcome, one span to the median; None if all outcomes are equal."""
+    """Anchor at the best outcome, one span to the median of the first few; None if all outcomes are equal.
+
+    Later outcomes gather at the optimum, so that their median would shrink the span trial by trial.
+    """
     best = float(np.min(values))
-    above = np.maximum(values - best, 0.0)
-    span = float(np.median(above))
-    if span <= 0.0:
-        positive = above[above > 0.0]
-        if positive.size == 0:
-            return None
-        span = float(np.mean(above))
-    return Scale(best, span) if span > np.finfo(np.float64).tiny else None
+    above = values - best
+    for span in (float(np.median(above[:FIRST])), float(np.mean(above))):
+        if span > np.finfo(np.float64).tiny:
+            return Scale(best, span)
+    return None
 
 
 class Warp(NamedTuple):

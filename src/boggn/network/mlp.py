@@ -19,6 +19,7 @@ which costs O(N^2 (inputs + outputs)) per layer and never forms the N x P Jacobi
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -65,7 +66,8 @@ class MLP:
     activation: Activation = "relu"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.hidden, tuple) or not all(type(units) is int and units > 0 for units in self.hidden):
+        given: object = self.hidden
+        if not isinstance(given, tuple) or not all(type(units) is int and units > 0 for units in given):
             raise ConfigurationError.invalid("hidden", self.hidden, "a tuple of positive integers, as (32, 32)")
         if self.activation not in get_args(Activation):
             raise ConfigurationError.invalid("activation", self.activation, f"one of {', '.join(get_args(Activation))}")
@@ -94,7 +96,7 @@ class MLP:
     def shapes(self, width: int) -> tuple[tuple[int, int], ...]:
         """(inputs, outputs) of every layer, for rows of `width` columns."""
         sizes = (width, *self.hidden, 1)
-        return tuple(zip(sizes[:-1], sizes[1:], strict=True))
+        return tuple(itertools.pairwise(sizes))
 
     def n_parameters(self, width: int) -> int:
         """P."""
@@ -103,7 +105,7 @@ class MLP:
     def layers(self, width: int) -> tuple[slice, ...]:
         """Which slice of `theta` each layer takes: its weights, then its biases."""
         ends = np.cumsum([0, *((inputs + 1) * outputs for inputs, outputs in self.shapes(width))]).tolist()
-        return tuple(slice(start, end) for start, end in zip(ends[:-1], ends[1:], strict=True))
+        return tuple(slice(start, end) for start, end in itertools.pairwise(ends))
 
     def init(self, key: Array, width: int, dtype: Any = jnp.float32) -> Params:
         """Random weights that keep a signal's size from layer to layer, and zero biases."""

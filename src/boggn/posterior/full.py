@@ -35,23 +35,28 @@ class FullPosterior:
     @classmethod
     def of(cls, fit: MapFit) -> FullPosterior:
         """Factorise once; every query reuses the factor."""
-        return _factorise(fit)
+        found: FullPosterior = _factorise(fit)
+        return found
 
     def moments(self, x: Array) -> tuple[Array, Array]:
         """Mean f(x; theta_map) and variance J H^-1 J' of the latent at encoded rows (B, W)."""
-        return _moments(self, x)
+        found: tuple[Array, Array] = _moments(self, x)
+        return found
 
     def sample(self, key: Array, count: int, x: Array) -> Array:
         """Joint draws of the linearised network at encoded rows, (count, B); one key is one set of functions."""
-        return _sample(self, key, count, x)
+        found: Array = _sample(self, key, count, x)
+        return found
 
     def sample_parameters(self, key: Array, count: int) -> Array:
         """Draws of theta, (count, P)."""
-        return self.fit.params + _steps(self, key, count)
+        steps: Array = _steps(self, key, count)
+        return self.fit.params + steps
 
     def log_evidence(self, *, off_mode: bool = False) -> Array:
         r"""Laplace's log evidence; `off_mode` adds 1/2 grad' H^-1 grad (PAPER.md 5, last term)."""
-        return _log_evidence(self, off_mode=off_mode)
+        found: Array = _log_evidence(self, off_mode=off_mode)
+        return found
 
 
 def _latent_and_jacobian(fit: MapFit, x: Array) -> tuple[Array, Array]:
@@ -85,7 +90,8 @@ def _steps(posterior: FullPosterior, key: Array, count: int) -> Array:
 @partial(jax.jit, static_argnames=("count",))
 def _sample(posterior: FullPosterior, key: Array, count: int, x: Array) -> Array:
     latent, jacobian = _latent_and_jacobian(posterior.fit, x)
-    return latent + _steps(posterior, key, count) @ jacobian.T
+    steps: Array = _steps(posterior, key, count)
+    return latent + steps @ jacobian.T
 
 
 @partial(jax.jit, static_argnames=("off_mode",))

@@ -2,7 +2,7 @@ r"""The wide network's posterior in function space (PAPER.md 6).
 
 | here       | meaning                                                              |
 |------------|----------------------------------------------------------------------|
-| `Wide`     | the network's prior scales: length-scales, amplitude                   |
+| `prior`    | the network's prior scales: length-scales, amplitude                   |
 | `dual`     | a = grad log p(y | g) at the mode; the mean is K_* a                   |
 | `whitener` | W with W' W = (K + Lambda^-1)^-1; the variance is K_** - |W K_*'|^2     |
 """
@@ -62,26 +62,26 @@ class FunctionPosterior:
         """
         kernel = prior.covariance(rows, rows)
         mode = find_mode(kernel, jnp.zeros_like(likelihood.weight), likelihood)
-        curvature = likelihood.curvature(mode.latent) + running
-        return FunctionPosterior(
-            prior, rows, mode.latent, mode.dual, whiten(kernel, curvature), log_evidence_at(kernel, likelihood, mode)
-        )
+        whitener = whiten(kernel, mode.curvature + running)
+        evidence = log_evidence_at(kernel, likelihood, mode)
+        return FunctionPosterior(prior, rows, mode.latent, mode.dual, whitener, evidence)
 
     def moments(self, rows: Array) -> tuple[Array, Array]:
         """Mean and variance of the latent at encoded rows (B, W)."""
         cross = self.prior.covariance(rows, self.rows)
-        return moments_from(cross, self.prior.variance(rows), jnp.zeros(()), self.dual, self.whitener)
+        return moments_from(cross, self.prior.variance(rows), jnp.zeros((), cross.dtype), self.dual, self.whitener)
 
-    def covariance(self, rows: Array) -> Array:
-        """Posterior covariance of the latent between encoded rows."""
-        explained = self.whitener @ self.prior.covariance(self.rows, rows)
-        return self.prior.covariance(rows, rows) - explained.T @ explained
+    def covariance(self, left: Array, right: Array) -> Array:
+        """Posterior covariance of the latent between two sets of encoded rows."""
+        seen_left = self.prior.covariance(left, self.rows) @ self.whitener.T
+        seen_right = self.prior.covariance(right, self.rows) @ self.whitener.T
+        return self.prior.covariance(left, right) - seen_left @ seen_right.T
 
     def sample(self, key: Array, count: int, rows: Array) -> Array:
         """Joint draws of the latent at encoded rows, (count, B)."""
         mean, _ = self.moments(rows)
         jitter = 10.0 * jnp.finfo(mean.dtype).eps * self.prior.variance(rows)
-        chol = jnp.linalg.cholesky(self.covariance(rows) + jnp.diag(jitter))
+        chol = jnp.linalg.cholesky(self.covariance(rows, rows) + jnp.diag(jitter))
         noise = jax.random.normal(key, (count, rows.shape[0]), dtype=mean.dtype)
         return mean + noise @ chol.T
 

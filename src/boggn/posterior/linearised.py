@@ -39,23 +39,28 @@ class LinearisedPosterior:
     def of(cls, fit: MapFit) -> LinearisedPosterior:
         """Condition the linearised network on what it was trained on."""
         rows_of(fit.spec, fit.design.shape[1], fit.prior_precision)  # raises where the factored kernel would be wrong
-        return _condition(fit)
+        found: LinearisedPosterior = _condition(fit)
+        return found
 
     def moments(self, x: Array) -> tuple[Array, Array]:
         """Mean and variance of the latent at encoded rows (B, W)."""
-        return _moments(self, x)
+        found: tuple[Array, Array] = _moments(self, x)
+        return found
 
     def sample(self, key: Array, count: int, x: Array) -> Array:
         """Joint draws of the linearised network at encoded rows, (count, B); one key is one set of functions."""
-        return _sample(self, key, count, x)
+        found: Array = _sample(self, key, count, x)
+        return found
 
     def sample_parameters(self, key: Array, count: int) -> Array:
         """Draws of theta, (count, P)."""
-        return _sample_parameters(self, key, count)
+        found: Array = _sample_parameters(self, key, count)
+        return found
 
     def log_evidence(self, *, off_mode: bool = False) -> Array:
         r"""Laplace's log evidence; `off_mode` adds 1/2 grad' H^-1 grad (PAPER.md 5, last term)."""
-        return _log_evidence(self, off_mode=off_mode)
+        found: Array = _log_evidence(self, off_mode=off_mode)
+        return found
 
 
 def _factors(fit: MapFit, x: Array) -> Factors:

@@ -1,0 +1,138 @@
+r"""The paper once more, dense and slow, in NumPy float64: what every fast path is compared with.
+
+Nothing here is shared with the library but the notation of PAPER.md: f or g (latent), Lambda (curvature), J, S_0,
+H, K. Formulas are written out, inverses are taken, matrices are formed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import integrate
+from scipy.stats import logistic, norm
+
+Floats = NDArray[np.float64]
+LINKS = {"logit": logistic, "probit": norm}
+
+
+# ------------------------------------------------------------------------------------------ likelihoods (section 3)
+
+
+def one_threshold(link: str, latent: Floats, z: Floats, weight: Floats) -> Floats:
+    """w_n [z_n log F(f_n) + (1 - z_n) log F(-f_n)]."""
+    F = LINKS[link]
+    return weight * np.where(z > 0.5, F.logcdf(latent), F.logcdf(-latent))
+
+
+def one_threshold_gradient(link: str, latent: Floats, z: Floats, weight: Floats) -> Floats:
+    """w_n (z_n - F) F' / (F (1 - F)), which is w_n (z_n - F) for the logit."""
+    F = LINKS[link]
+    return weight * (z - F.cdf(latent)) * F.pdf(latent) / (F.cdf(latent) * F.sf(latent))
+
+
+def one_threshold_curvature(link: str, latent: Floats, z: Floats, weight: Floats) -> Floats:
+    """w F (1 - F) for the logit; w h (h + s f) with s = +-1 and h = F'(f) / F(s f) for the probit."""
+    F = LINKS[link]
+    if link == "logit":
+        return weight * F.cdf(latent) * F.sf(latent)
+    sign = 2 * z - 1
+    hazard = F.pdf(latent) / F.cdf(sign * latent)
+    return weight * hazard * (hazard + sign * latent)
+
+
+def all_thresholds(link: str, latent: Floats, target: Floats, scale: float, weight: Floats) -> Floats:
+    """w_n log density of T_n = g_n + s e, e distributed as the link."""
+    return weight * LINKS[link].logpdf(target, loc=latent, scale=scale)
+
+
+def all_thresholds_gradient(link: str, latent: Floats, target: Floats, scale: float, weight: Floats) -> Floats:
+    """w (2 F(r) - 1) / s for the logit, w r / s for the probit, r = (T - g) / s."""
+    r = (target - latent) / scale
+    return weight * (r if link == "probit" else 2 * logistic.cdf(r) - 1) / scale
+
+
+def all_thresholds_curvature(link: str, latent: Floats, target: Floats, scale: float, weight: Floats) -> Floats:
+    """w 2 F'(r) / s^2 for the logit, w / s^2 for the probit."""
+    r = (target - latent) / scale
+    return weight * (np.ones_like(r) if link == "probit" else 2 * logistic.pdf(r)) / scale**2
+
+
+# --------------------------------------------------------------------------------------------- network (section 3)
+
+
+def mlp_logit(theta: Floats, x: Floats, hidden: tuple[int, ...], activation) -> Floats:
+    """f(x; theta): per layer the weights, one input's together, then the biases."""
+    signal, start = x, 0
+    for layer, outputs in enumerate((*hidden, 1)):
+        inputs = signal.shape[1]
+        W = theta[start : start + inputs * outputs].reshape(inputs, outputs)
+        b = theta[start + inputs * outputs : start + (inputs + 1) * outputs]
+        start += (inputs + 1) * outputs
+        signal = signal @ W + b
+        if layer < len(hidden):
+            signal = activation(signal)
+    assert start == theta.size
+    return signal[:, 0]
+
+
+# ------------------------------------------------------------------------------------- Laplace-GGN (sections 4 to 6)
+
+
+def ggn_precision(J: Floats, Lambda: Floats, prior_precision: Floats) -> Floats:
+    """H = J' Lambda J + S_0^-1."""
+    return J.T @ np.diag(Lambda) @ J + np.diag(prior_precision)
+
+
+def log_evidence(log_likelihood: float, theta_map: Floats, prior_precision: Floats, H: Floats, grad=None) -> float:
+    """log p(D | theta_map) + log p(theta_map) + (P/2) log 2 pi - 1/2 log det H [+ 1/2 grad' H^-1 grad]."""
+    log_prior = np.sum(norm.logpdf(theta_map, scale=prior_precision**-0.5))
+    value = log_likelihood + log_prior + 0.5 * theta_map.size * np.log(2 * np.pi) - 0.5 * np.linalg.slogdet(H)[1]
+    return value if grad is None else value + 0.5 * grad @ np.linalg.solve(H, grad)
+
+
+def weight_space_covariance(J_star: Floats, H: Floats) -> Floats:
+    """J_* H^-1 J_*'."""
+    return J_star @ np.linalg.inv(H) @ J_star.T
+
+
+def function_space_covariance(J_star: Floats, J: Floats, Lambda: Floats, prior_precision: Floats) -> Floats:
+    """K_** - K_*N (K_NN + Lambda^-1)^-1 K_N*; observations of no weight are left out."""
+    S0, counts = np.diag(1 / prior_precision), Lambda > 0
+    J, Lambda = J[counts], Lambda[counts]
+    K, cross, own = J @ S0 @ J.T, J_star @ S0 @ J.T, J_star @ S0 @ J_star.T
+    return own - cross @ np.linalg.inv(K + np.diag(1 / Lambda)) @ cross.T
+
+
+def gaussian_evidence(K: Floats, mean: Floats, target: Floats, noise: float) -> float:
+    """log N(T; m_0, K + s^2 I): all thresholds with the normal link, in closed form."""
+    C = K + noise**2 * np.eye(len(target))
+    r = target - mean
+    return -0.5 * r @ np.linalg.solve(C, r) - 0.5 * np.linalg.slogdet(2 * np.pi * C)[1]
+
+
+# ------------------------------------------------------------------------------------- predictive (section 4, end)
+
+
+def probit_predictive(mean: Floats, variance: Floats) -> Floats:
+    """sigmoid(m / sqrt(1 + pi v / 8))."""
+    return logistic.cdf(mean / np.sqrt(1 + np.pi * variance / 8))
+
+
+def quadrature_predictive(link: str, mean: float, variance: float) -> float:
+    """E[F(f)], f ~ N(m, v), by adaptive quadrature."""
+    sd = np.sqrt(variance)
+
+    def integrand(u: float) -> float:
+        return LINKS[link].cdf(mean + sd * u) * norm.pdf(u)
+
+    return integrate.quad(integrand, -12, 12, points=[0.0], epsabs=1e-12, limit=400)[0]
+
+
+# ---------------------------------------------------------------------------------- wide network (ENGINE.md, 3)
+
+
+def matern52_ard(left: Floats, right: Floats, lengths: Floats, amplitude: float) -> Floats:
+    """a (1 + q + q^2 / 3) exp(-q), q = sqrt(5) r, r^2 = sum_j ((x_j - x'_j) / l_j)^2."""
+    difference = (left[:, None, :] - right[None, :, :]) / lengths
+    q = np.sqrt(5 * np.sum(difference**2, axis=-1))
+    return amplitude * (1 + q + q**2 / 3) * np.exp(-q)
