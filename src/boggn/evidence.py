@@ -4,7 +4,7 @@ r"""Prior scales of the wide network by empirical Bayes: maximise the evidence (
 |-----------------|------------------------------------|--------------------------|-------------------------|
 | l_j             | length-scale of parameter j         | N(-1 + 1/2 log D, 1)     | [-4, 6]                 |
 | a               | prior variance of the output        | N(0, 1)                  | [-4, 5]                 |
-| s^2             | variance of the noise in T          | N(-9, 3^2)               | [log 1e-7, 0]           |
+| s^2             | variance of the noise in T          | N(-9, 3^2)               | [log 1e-9, 0]           |
 | c               | offset of the warp                  | N(0, 2^2)                | [-7, 6]                 |
 
 One flat vector carries them: D length-scales (padded to the width of the rows), then a, s^2 and c. With one threshold
@@ -40,7 +40,7 @@ TOLERANCE = 1e-5
 """Relative gain in log joint below which a fit is done."""
 _AMPLITUDE, _NOISE, _OFFSET = -3, -2, -1
 _PRIOR = {_AMPLITUDE: (0.0, 1.0), _NOISE: (-9.0, 3.0), _OFFSET: (0.0, 2.0)}
-_BOUNDS = {_AMPLITUDE: (-4.0, 5.0), _NOISE: (math.log(1e-7), 0.0), _OFFSET: (-7.0, 6.0)}
+_BOUNDS = {_AMPLITUDE: (-4.0, 5.0), _NOISE: (math.log(1e-9), 0.0), _OFFSET: (-7.0, 6.0)}
 _LENGTH_REACH = (-2.0, 6.0)
 
 
