@@ -1,8 +1,20 @@
-"""boggn: Bayesian optimisation by a Bayesian neural network that classifies at every threshold, as an Optuna sampler."""
+"""boggn: Bayesian optimisation by a Bayesian neural network that classifies at every threshold, for Optuna."""
 
 from boggn.errors import BoggnError, ConfigurationError, EncodingError, StudyError
+from boggn.explain import Explanation, explain
 from boggn.network.spec import MLP
+from boggn.recommend import recommend
 from boggn.sampler import BOGGNSampler
 
-__all__ = ["MLP", "BOGGNSampler", "BoggnError", "ConfigurationError", "EncodingError", "StudyError"]
+__all__ = [
+    "MLP",
+    "BOGGNSampler",
+    "BoggnError",
+    "ConfigurationError",
+    "EncodingError",
+    "Explanation",
+    "StudyError",
+    "explain",
+    "recommend",
+]
 __version__ = "0.1.0"

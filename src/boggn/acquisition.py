@@ -109,8 +109,9 @@ class Acquisition:
 
     def __call__(self, point: Moments) -> Array:
         """Value of each point; larger is better."""
-        if self.kind == "ucb":
-            hope = UCB_WIDTH * jnp.sqrt(point.variance)
+        if self.kind in {"ucb", "thompson"}:
+            # For Thompson sampling the latent is one draw, which hopes for itself.
+            hope = UCB_WIDTH * jnp.sqrt(point.variance) if self.kind == "ucb" else 0.0
             return point.mean + hope if self.head.warp is None else hope - point.mean
         if self.kind == "pi" or self.head.warp is None:
             return log_probability_of_improvement(point.mean, point.variance, self.cut, self.head)

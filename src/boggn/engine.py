@@ -2,7 +2,6 @@ r"""From observations to the next point: the only module that composes the layer
 
 | here         | meaning                                                                              |
 |--------------|--------------------------------------------------------------------------------------|
-| `History`    | what is visible: unit rows and outcomes of finished trials, unit rows of running ones  |
 | `Suggestion` | the next unit row and what the engine thought of it                                   |
 | `seed`       | entropy of this suggestion: the same seed and history give the same suggestion         |
 """
@@ -23,20 +22,12 @@ from boggn.acquisition import Moments, log_expected_improvement, log_probability
 from boggn.config import Config
 from boggn.encoding import Encoding
 from boggn.maximise import Search, Target, from_cube, uniform
+from boggn.observed import History
 from boggn.surrogate import Conditioned, Memory, Surrogate, fit_surrogate
 
 Floats = NDArray[np.float64]
 INCUMBENTS = 5
 """Points whose neighbourhood is searched."""
-
-
-@dataclass(frozen=True)
-class History:
-    """What is visible of a study, in the order of trial numbers; outcomes are minimised and finite."""
-
-    units: Floats
-    values: Floats
-    running: Floats
 
 
 @dataclass(frozen=True)
@@ -54,13 +45,20 @@ def suggest(config: Config, encoding: Encoding, history: History, seed: list[int
         return _random(encoding, rng, "epsilon")
     began = time.perf_counter()
     with jax.enable_x64(True):
-        surrogate = fit_surrogate(config, encoding, history.units, history.values, history.running, memory)
+        surrogate = fit_surrogate(config, encoding, history, seed, memory)
         if isinstance(surrogate, str):
             return _random(encoding, rng, surrogate)
         fitted = time.perf_counter()
         unit, judged = _maximise(config, encoding, history, surrogate, rng)
     times = {"fit_seconds": fitted - began, "maximise_seconds": time.perf_counter() - fitted}
     return Suggestion(unit, surrogate.record | judged | times)
+
+
+def expected(config: Config, encoding: Encoding, history: History, seed: list[int], memory: Memory) -> Floats | None:
+    """The posterior mean of every observation, smaller being better; None where no model can be fitted."""
+    with jax.enable_x64(True):
+        surrogate = fit_surrogate(config, encoding, history, seed, memory)
+    return None if isinstance(surrogate, str) else surrogate.means
 
 
 def random_suggestion(encoding: Encoding, seed: list[int], reason: str) -> Suggestion:
@@ -120,13 +118,12 @@ def _gradients(surrogate: Conditioned, rows: Array) -> tuple[Array, Array]:
 def _maximise(
     config: Config, encoding: Encoding, history: History, surrogate: Surrogate, rng: np.random.Generator
 ) -> tuple[Floats, dict[str, float]]:
-    conditioned = surrogate.conditioned
 
     def values(rows: Floats) -> Floats:
-        return np.asarray(_report(conditioned, rows).value)
+        return np.asarray(_report(surrogate.searched, rows).value)
 
     def gradients(rows: Floats) -> tuple[Floats, Floats]:
-        value, slope = _gradients(conditioned, rows)
+        value, slope = _gradients(surrogate.searched, rows)
         return np.asarray(value), np.asarray(slope)
 
     seen: frozenset[bytes] = frozenset()
@@ -136,8 +133,8 @@ def _maximise(
         seen = frozenset(known) if len(known) < size else seen
     search = Search(encoding, surrogate.width, Target(values, gradients), rng, forbidden=seen)
     best = np.argsort(surrogate.means, kind="stable")[:INCUMBENTS]
-    units, _ = search.run(surrogate.units[best])
-    report = jax.tree.map(lambda column: float(column[0]), _report(conditioned, search.block(units)))
+    units, _ = search.run(history.units[best])
+    report = jax.tree.map(lambda column: float(column[0]), _report(surrogate.conditioned, search.block(units)))
     return units[0], {
         "acquisition": report.value,
         "pi": math.exp(report.log_pi),

@@ -42,6 +42,9 @@ _AMPLITUDE, _NOISE, _OFFSET = -3, -2, -1
 _PRIOR = {_AMPLITUDE: (0.0, 1.0), _NOISE: (-9.0, 3.0), _OFFSET: (0.0, 2.0)}
 _BOUNDS = {_AMPLITUDE: (-4.0, 5.0), _NOISE: (math.log(1e-9), 0.0), _OFFSET: (-7.0, 6.0)}
 _LENGTH_REACH = (-2.0, 6.0)
+TAIL_BOUNDS = (_BOUNDS[_NOISE], _BOUNDS[_OFFSET])
+"""Of log s^2 and log c, the last two entries, which every network with all thresholds has."""
+TAIL_START = (_PRIOR[_NOISE][0], _PRIOR[_OFFSET][0])
 
 
 @partial(
@@ -95,10 +98,18 @@ def likelihood_of(hyper: Array, data: Data) -> tuple[Likelihood, Head, Array]:
 
 def log_prior(hyper: Array, data: Data) -> Array:
     """Log density of the hyper-priors, up to a constant."""
-    total = -0.5 * jnp.sum((hyper[:_AMPLITUDE] - data.length_prior) ** 2)
-    for index, (mean, deviation) in _PRIOR.items():
-        total -= 0.5 * ((hyper[index] - mean) / deviation) ** 2
-    return total
+    lengths = -0.5 * jnp.sum((hyper[:_AMPLITUDE] - data.length_prior) ** 2)
+    return lengths + _log_normal(hyper, _AMPLITUDE) + log_tail_prior(hyper)
+
+
+def log_tail_prior(hyper: Array) -> Array:
+    """The part of the noise and the offset, up to a constant."""
+    return _log_normal(hyper, _NOISE) + _log_normal(hyper, _OFFSET)
+
+
+def _log_normal(hyper: Array, index: int) -> Array:
+    mean, deviation = _PRIOR[index]
+    return -0.5 * ((hyper[index] - mean) / deviation) ** 2
 
 
 def log_joint(hyper: Array, data: Data) -> Array:

@@ -31,12 +31,14 @@ from scipy.optimize import minimize
 
 from boggn.laplace import find_mode, log_evidence
 from boggn.likelihood import AllThresholds, Likelihood, Link, link_sd
-from boggn.network.mlp import MLP, Factors, group_kernels, kernel, pull, push, ravel, rows_of
+from boggn.network import mlp
+from boggn.network.mlp import Factors
+from boggn.network.spec import MLP
 
 BATCH_SIZE = 32
 LEARNING_RATE = 1e-2
 LINE_SEARCH_STEPS = 12
-DAMPING = 30.0
+DAMPING, MAX_DAMPING = 30.0, 1e5
 """How many times the prior a first step is held back by: small noise needs it, a run of few steps pays for it."""
 ROUND_STEPS = 5
 """Gauss-Newton steps between two looks at the evidence."""
@@ -70,7 +72,7 @@ class MapFit:
 
 def log_posterior(spec: MLP, theta: Array, x: Array, likelihood: Likelihood, prior_precision: Array) -> Array:
     """Log posterior of flat parameters, up to a constant."""
-    latent = spec.logit(spec.unravel(theta, x.shape[1]), x)
+    latent = mlp.logit(spec, mlp.unravel(spec, theta, x.shape[1]), x)
     return jnp.sum(likelihood.log_prob(latent)) - 0.5 * prior_precision @ theta**2
 
 
@@ -96,7 +98,7 @@ def _batch_score(
 ) -> Array:
     """Unbiased estimate of -log_posterior / N: Adam ignores the scale, but its epsilon does not."""
     index, total = _draw_batch(key, likelihood.weight, batch_size)
-    latent = spec.logit(spec.unravel(theta, x.shape[1]), x[index])
+    latent = mlp.logit(spec, mlp.unravel(spec, theta, x.shape[1]), x[index])
     return -jnp.mean(_rows(likelihood, index).log_prob(latent)) + 0.5 * prior_precision @ theta**2 / total
 
 
@@ -106,7 +108,7 @@ def _adam(
 ) -> MapFit:
     """`schedule` is the learning rate of every step."""
     start_key, batch_key = jax.random.split(key)
-    theta = ravel(spec.init(start_key, x.shape[1], x.dtype))
+    theta = mlp.ravel(mlp.init(spec, start_key, x.shape[1], x.dtype))
     direction = optax.scale_by_adam()
     slope_of = jax.grad(_batch_score)
 
@@ -146,8 +148,8 @@ def map_adam(  # noqa: PLR0913
 
 def _linearise(spec: MLP, theta: Array, x: Array) -> tuple[Factors, Array]:
     """The Jacobian at theta in factored form, and the prior mean m_0 = f - J theta."""
-    rows = spec.factors(spec.unravel(theta, x.shape[1]), x)
-    return rows, rows.latent - push(rows, theta)
+    rows = mlp.factors(spec, mlp.unravel(spec, theta, x.shape[1]), x)
+    return rows, rows.latent - mlp.push(rows, theta)
 
 
 class _Ascent(NamedTuple):
@@ -163,7 +165,7 @@ def _climb(
 ) -> tuple[Array, Array]:
     """Up to `steps` Gauss-Newton steps; the parameters and their log posterior."""
     tolerance = 1e-9 if x.dtype == jnp.float64 else 1e-6
-    variance = [1.0 / row for row in rows_of(spec, x.shape[1], prior_precision)]
+    variance = [1.0 / row for row in mlp.rows_of(spec, x.shape[1], prior_precision)]
     lengths = 0.5 ** jnp.arange(LINE_SEARCH_STEPS, dtype=x.dtype)
 
     def height(theta: Array) -> Array:
@@ -175,8 +177,8 @@ def _climb(
         # The damped problem has prior N(damping theta, S_0) / (1 + damping): the same algebra.
         shrink = 1.0 / (1.0 + damping)
         prior_mean = rows.latent + shrink * (prior_mean - rows.latent)
-        dual = find_mode(shrink * kernel(rows, rows, variance), prior_mean, likelihood).dual
-        direction = shrink * (pull(rows, dual) / prior_precision - theta)
+        dual = find_mode(shrink * mlp.kernel(rows, rows, variance), prior_mean, likelihood).dual
+        direction = shrink * (mlp.pull(rows, dual) / prior_precision - theta)
         # All lengths at once: passes forward are cheap beside the Cholesky factor, and the best of them beats the
         # first that will do.
         values = jax.vmap(lambda length: height(theta + length * direction))(lengths)
@@ -185,10 +187,12 @@ def _climb(
         better = values[best] > value
         gain = jnp.where(better, values[best] - value, 0.0)
         moved = jnp.where(better, theta + lengths[best] * direction, theta)
-        return _Ascent(number + 1, moved, value + gain, gain, damping * jnp.where(best < 2, 0.25, 8.0))
+        return _Ascent(number + 1, moved, value + gain, gain, damping * jnp.where(better & (best < 2), 0.25, 8.0))
 
     def unfinished(state: _Ascent) -> Array:
-        return (state.number < steps) & (state.gain > tolerance * (1.0 + jnp.abs(state.value)))
+        # At a kink of relu the linearised network is wrong on one side: only a shorter step may still gain.
+        stuck = (state.gain <= tolerance * (1.0 + jnp.abs(state.value))) & (state.damping > MAX_DAMPING)
+        return (state.number < steps) & ~stuck
 
     endless, damping = jnp.asarray(jnp.inf, x.dtype), jnp.asarray(DAMPING, x.dtype)
     end = lax.while_loop(unfinished, step, _Ascent(jnp.zeros((), jnp.int32), theta, height(theta), endless, damping))
@@ -207,7 +211,7 @@ def map_gauss_newton(
     theta0: Array, spec: MLP, x: Array, likelihood: Likelihood, prior_precision: Array, *, steps: int
 ) -> MapFit:
     """Train from flat parameters by Gauss-Newton; the log posterior never falls below that of `theta0`."""
-    rows_of(spec, x.shape[1], prior_precision)  # raises where the factored kernel would be wrong
+    mlp.check_rows(spec, x.shape[1], prior_precision)
     fit: MapFit = _gauss_newton(theta0, spec, x, likelihood, prior_precision, jnp.asarray(steps, jnp.int32))
     return fit
 
@@ -312,7 +316,7 @@ def _at(hyper: Array, spec: MLP, model: LikelihoodModel, row_groups: RowGroups, 
 @partial(jax.jit, static_argnames=("row_groups",))
 def _linear(fit: MapFit, row_groups: RowGroups) -> _Linear:
     rows, prior_mean = _linearise(fit.spec, fit.params, fit.design)
-    return _Linear(group_kernels(rows, row_groups), prior_mean)
+    return _Linear(mlp.group_kernels(rows, row_groups), prior_mean)
 
 
 def log_joint(hyper: Array, linear: _Linear, model: LikelihoodModel) -> Array:
@@ -365,7 +369,8 @@ def fit_evidence(
     hyper-parameters the network was trained at, so each round stays in a box around the best so far, and a round
     whose retrained network has less evidence is taken back and halves the box.
     """
-    row_groups = tuple(tuple(int(group) for group in rows) for rows in rows_of(spec, x.shape[1], np.asarray(groups)))
+    mlp.check_rows(spec, x.shape[1], groups)
+    row_groups = tuple(tuple(rows.tolist()) for rows in mlp.rows_of(spec, x.shape[1], np.asarray(groups)))
     split = len(start[0])
     low, high = np.array([PRECISION_BOUNDS] * split + list(model.bounds)).T
 

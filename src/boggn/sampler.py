@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from optuna.study import Study
 
     from boggn.encoding import Encoding
-    from boggn.engine import History, Suggestion
+    from boggn.engine import Suggestion
+    from boggn.observed import History
+    from boggn.surrogate import Memory
 
     Floats = NDArray[np.float64]
 
@@ -35,6 +37,7 @@ _logger = logging.getLogger(__name__)
 
 _SEED_LIMIT = 2**63
 _RESEEDED = 1
+_FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 _STREAMS = {"suggest": 0, "startup": 1, "independent": 2}
 
 
@@ -83,7 +86,7 @@ class BOGGNSampler(BaseSampler):
         self._stream = 0
         self._independent = independent_sampler
         self._warn_independent = warn_independent_sampling
-        self._memory: Any = None
+        self._memory: Memory | None = None
         self._rows = _Rows()
 
     @classmethod
@@ -120,7 +123,7 @@ class BOGGNSampler(BaseSampler):
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """The parameters that every finished trial has, with the ranges of the latest of them."""
         _single_objective(study)
-        return _common_space(study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED)))
+        return _common_space(study.get_trials(deepcopy=False, states=_FINISHED))
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -134,7 +137,10 @@ class BOGGNSampler(BaseSampler):
         encoding = Encoding.of(search_space)
         suggestion = self._suggest(study, trial, encoding)
         params = encoding.from_unit(suggestion.unit)
-        write_record(study, trial, params, search_space, suggestion.record)
+        record = suggestion.record
+        if "threshold" in record:
+            record = record | {"threshold": _sign(study) * record["threshold"]}
+        write_record(study, trial, params, search_space, record)
         return params
 
     def sample_independent(
@@ -149,22 +155,43 @@ class BOGGNSampler(BaseSampler):
             sampler = TPESampler(seed=seed)
         return sampler.sample_independent(study, trial, param_name, param_distribution)
 
+    def best_expected(self, study: Study) -> int | None:
+        """The number of the trial with the best expected outcome; None where no model can be fitted."""
+        from boggn import engine
+
+        _single_objective(study)
+        space = _common_space(study.get_trials(deepcopy=False, states=_FINISHED))
+        if not space:
+            return None
+        from boggn.encoding import Encoding
+
+        encoding = Encoding.of(space)
+        history = _history(study, -1, encoding, self._rows)
+        means = engine.expected(self.config, encoding, history, self._entropy("suggest", -1), self._remembered())
+        completed = {t.number for t in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))}
+        ranked = [] if means is None else sorted(zip(means, history.numbers, strict=True))
+        return next((number for _, number in ranked if number in completed), None)
+
     def _suggest(self, study: Study, trial: FrozenTrial, encoding: Encoding) -> Suggestion:
         from boggn import engine
-        from boggn.surrogate import Memory
 
-        if self._memory is None:
-            self._memory = Memory()
-        history = _history(study, trial, encoding, self._rows)
+        history = _history(study, trial.number, encoding, self._rows)
         if len(history.values) < self.config.n_startup_trials:
             return engine.startup_point(encoding, self._entropy("startup"), trial.number)
         seed = self._entropy("suggest", trial.number)
         try:
-            return engine.suggest(self.config, encoding, history, seed, self._memory)
+            return engine.suggest(self.config, encoding, history, seed, self._remembered())
         except (ArithmeticError, RuntimeError) as error:
             # A numerical failure costs one suggestion, never the study.
             _logger.warning("Trial %d gets a random point: the model failed (%s).", trial.number, error)
             return engine.random_suggestion(encoding, seed, f"model failed: {error}"[:200])
+
+    def _remembered(self) -> Memory:
+        from boggn.surrogate import Memory
+
+        if self._memory is None:
+            self._memory = Memory()
+        return self._memory
 
     def _digest(self, stream: str, *parts: object) -> bytes:
         text = repr((self._seed, self._stream, _STREAMS[stream], *parts))
@@ -193,6 +220,11 @@ def _checked_seed(seed: int | None) -> int:
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < _SEED_LIMIT:
         raise ConfigurationError.invalid("seed", seed, "None or a whole number from 0 to 2^63 - 1")
     return seed
+
+
+def _sign(study: Study) -> float:
+    """Outcomes are minimised below this module."""
+    return -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
 
 
 def _single_objective(study: Study) -> None:
@@ -231,18 +263,18 @@ class _Rows:
         return self._rows[key]
 
 
-def _history(study: Study, asking: FrozenTrial, encoding: Encoding, rows: _Rows) -> History:
+def _history(study: Study, asking: int, encoding: Encoding, rows: _Rows) -> History:
     """Everything visible to a trial but itself. A pruned trial counts as no better than half of the completed ones."""
     import numpy as np
 
-    from boggn.engine import History
+    from boggn.observed import History
 
     space = dict(zip(encoding.names, encoding.distributions, strict=True))
-    sign = -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
-    trials = [trial for trial in study.get_trials(deepcopy=False) if trial.number != asking.number]
+    sign = _sign(study)
+    trials = [trial for trial in study.get_trials(deepcopy=False) if trial.number != asking]
     complete = [sign * trial.values[0] for trial in trials if trial.state == TrialState.COMPLETE]
     middle = float(np.median(complete)) if complete else None
-    units, values, running = [], [], []
+    units, values, numbers, running = [], [], [], []
     for trial in trials:
         if trial.state == TrialState.RUNNING:
             params = running_params(trial, space)
@@ -254,8 +286,11 @@ def _history(study: Study, asking: FrozenTrial, encoding: Encoding, rows: _Rows)
         if row is not None:
             units.append(row)
             values.append(value)
+            numbers.append(trial.number)
     shape = (-1, encoding.n_parameters)
-    return History(np.reshape(units, shape), np.array(values, dtype=np.float64), np.reshape(running, shape))
+    return History(
+        np.reshape(units, shape), np.array(values, dtype=np.float64), np.reshape(running, shape), tuple(numbers)
+    )
 
 
 def _outcome(trial: FrozenTrial, sign: float, middle: float | None) -> float | None:

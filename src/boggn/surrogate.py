@@ -1,10 +1,12 @@
-r"""A fitted classifier of a history: prior scales by evidence, posterior, and how to read it.
+r"""A classifier fitted to a history, conditioned on it, and ready to be searched.
 
-| here        | meaning                                                                                   |
-|-------------|-------------------------------------------------------------------------------------------|
-| `Surrogate` | posterior and head, the incumbent T*, the cut T(tau), posterior means, and the record       |
-| `Memory`    | fits already made, by the bytes they were made from: a saving of time, never of information |
-| schedule    | prior scales are fitted on the first n_k observations, n_k growing by a fixed ratio          |
+| here          | meaning                                                                               |
+|---------------|---------------------------------------------------------------------------------------|
+| `Surrogate`   | what the engine searches and records                                                   |
+| `Conditioned` | a posterior with the encoded incumbent x* and the acquisition, as compiled code takes it |
+| `Memory`      | fits already made, by the bytes they were made from: a saving of time, never of information |
+
+Two networks, one seam: the wide one with its closed-form prior, and the multilayer perceptron, linearised at its mode.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -23,20 +25,26 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from boggn import evidence
+from boggn import evidence, perceptron
 from boggn.acquisition import Acquisition, Incumbent, Kind
 from boggn.config import Config
-from boggn.encoding import Encoding, bucket, padded_width
-from boggn.labels import label, threshold, utilities
+from boggn.encoding import Encoding
+from boggn.evidence import Data
+from boggn.labels import threshold, utilities
+from boggn.network.spec import WIDE
+from boggn.network.wide import WideFeatures
+from boggn.observed import MOST_OBSERVED, MOST_RUNNING, History, Observed, arrange, scheduled
 from boggn.posterior.function import FunctionPosterior
-from boggn.warp import Scale, scale_of
+from boggn.posterior.linearised import LinearisedPosterior
+from boggn.predictive import Head
 
 Floats = NDArray[np.float64]
-BUCKETS = (32, 128, 256, 512, 1024)
 FIT_ROWS = 256
-"""Prior scales are learned from at most so many observations."""
-REFIT_EVERY = 10
-"""Prior scales are learned again whenever the history has grown by one part in so many."""
+"""Prior scales of the wide network are learned from at most so many observations."""
+PATH_WIDTH = 512
+"""Hidden units of the network drawn for Thompson sampling."""
+ONE_THRESHOLD_CURVATURE = 0.25
+"""Curvature of a running point with one threshold: that of a logit of zero."""
 
 
 class Memory:
@@ -62,12 +70,22 @@ class Memory:
         return made
 
 
+class Posterior(Protocol):
+    """What every posterior structure answers."""
+
+    def moments(self, rows: Array) -> tuple[Array, Array]:
+        """Mean and variance of the latent at encoded rows."""
+
+    def covariance(self, left: Array, right: Array) -> Array:
+        """Covariance of the latent between two sets of encoded rows."""
+
+
 @partial(jax.tree_util.register_dataclass, data_fields=["posterior", "best", "acquisition"], meta_fields=[])
 @dataclass(frozen=True)
 class Conditioned:
     """What compiled code needs: a posterior, the encoded incumbent, and what is to be maximised."""
 
-    posterior: Any
+    posterior: Posterior
     best: Array
     acquisition: Acquisition
 
@@ -77,102 +95,70 @@ class Surrogate:
     """A posterior over the latent of a history, and how to read it."""
 
     conditioned: Conditioned
-    units: Floats
+    searched: Conditioned
+    """The same, but for Thompson sampling, where it is one draw of the latent."""
     means: Floats
-    """Posterior mean at each of the units; smaller is better."""
+    """Posterior mean at each observation of the history; smaller is better. Infinite where it was left out."""
     span: float
     width: int
     record: dict[str, Any]
 
 
-def scheduled(count: int) -> int:
-    """How many of `count` observations the prior scales are fitted on: a function of the count alone."""
-    size = min(count, 2 * REFIT_EVERY)
-    while (larger := size + max(1, size // REFIT_EVERY)) <= count:
-        size = larger
-    return size
+class _Request(NamedTuple):
+    """All that a classifier is fitted to."""
+
+    config: Config
+    encoding: Encoding
+    observed: Observed
+    data: Data
+    waiting: Floats
+    tau: Floats
+    seed: list[int]
+    memory: Memory
 
 
-class Observed(NamedTuple):
-    """Observations in the order of the history, and the scale of their outcomes."""
-
-    units: Floats
-    values: Floats
-    scale: Scale
-
-    @staticmethod
-    def of(units: Floats, values: Floats) -> Observed | None:
-        """None if there are no two different outcomes."""
-        scale = scale_of(values) if len(values) else None
-        return None if scale is None else Observed(units, values, scale)
-
-    def first(self, count: int) -> Observed | None:
-        """The oldest observations, on a scale of their own."""
-        return Observed.of(self.units[:count], self.values[:count])
-
-    def at_most(self, limit: int) -> Observed:
-        """The best half of the limit, and an even spread over the rest, on the same scale."""
-        if len(self.values) <= limit:
-            return self
-        order = np.argsort(self.values, kind="stable")
-        best, rest = order[: limit // 2], np.sort(order[limit // 2 :])
-        spread = rest[np.linspace(0, len(rest) - 1, limit - len(best)).astype(np.intp)]
-        chosen = np.sort(np.concatenate([best, spread]))
-        return Observed(self.units[chosen], self.values[chosen], self.scale)
-
-
-def _padded(array: Floats, size: int) -> Floats:
-    return np.pad(array, [(0, size - len(array))] + [(0, 0)] * (array.ndim - 1))
-
-
-def _data(config: Config, encoding: Encoding, observed: Observed, running: Floats) -> evidence.Data:
-    """Observations and running points as padded arrays."""
-    count = len(observed.values)
-    z, weight, row = np.zeros(count), np.ones(count), np.arange(count)
-    if config.thresholds == "one":
-        labels = label(observed.values, config.gamma, weighting="ei" if config.acquisition == "ei" else "pi")
-        z, weight, row = labels.z, labels.weight, labels.row
-    size = bucket(len(row) + len(running), BUCKETS)
-    width = padded_width(encoding.width)
-    rows = np.vstack([encoding.encode(observed.units[row]), encoding.encode(running)])
-    column = np.zeros(width, dtype=np.int32)
-    column[: encoding.width] = encoding.parameter_of_column
-    return evidence.Data(
-        rows=np.pad(rows, ((0, size - len(rows)), (0, width - encoding.width))),
-        utility=_padded(observed.scale.utility(observed.values)[row], size),
-        z=_padded(z, size),
-        weight=_padded(weight, size),
-        column=column,
-        length_prior=np.float64(evidence.length_prior(encoding.n_parameters)),
-        thresholds=config.thresholds,
-        link=config.link,
+def fit_surrogate(
+    config: Config, encoding: Encoding, history: History, seed: list[int], memory: Memory
+) -> Surrogate | str:
+    """Fit the configured classifier, or say why it cannot be fitted."""
+    values, running = history.values, history.running
+    everything = Observed.of(history.units, utilities(values)) if len(values) else None
+    if everything is None:
+        return "all outcomes are equal"
+    observed = everything.at_most(MOST_OBSERVED)
+    data, waiting = arrange(config, encoding, observed, running[-MOST_RUNNING:])
+    tau = threshold(everything.values, config.gamma)
+    request = _Request(
+        config, encoding, everything, data, waiting, everything.scale.utility(np.array(tau)), seed, memory
     )
+    fitted = _wide(request) if config.network == WIDE else _perceptron(request)
+    if fitted is None:
+        return "the evidence has no finite maximum"
+    conditioned, searched, ranked, found = fitted
+    means = np.full(len(values), np.inf)
+    means[observed.index] = np.asarray(ranked)[: len(observed.values)]
+    if not np.all(np.isfinite(means[observed.index])):
+        return "the posterior is not finite"
+    record = {
+        "model": f"{config.network}, {config.thresholds} threshold{'s'[: config.thresholds == 'all']}, {config.link} link",
+        "gamma": config.gamma,
+        "threshold": tau,
+        "observations": len(values),
+        "running": len(running),
+        **found,
+    }
+    return Surrogate(conditioned, searched, means, everything.scale.span, data.rows.shape[1], record)
 
 
-def _fit_scales(config: Config, encoding: Encoding, observed: Observed, memory: Memory) -> evidence.Fit | None:
-    learned_from = observed.first(scheduled(len(observed.values)))
-    if learned_from is None:
-        return None
-
-    def make() -> evidence.Fit | None:
-        data = _data(config, encoding, learned_from.at_most(FIT_ROWS), observed.units[:0])
-        starts = [evidence.start(data)]
-        if config.thresholds == "all":
-            starts.append(evidence.start(data, log_noise=-4.0, log_offset=4.0))
-        return evidence.fit(data, starts)
-
-    name = repr((config, encoding.names, encoding.distributions)).encode()
-    return memory.recall([name, learned_from.units.tobytes(), learned_from.values.tobytes()], make)
+_Fitted = tuple[Conditioned, Conditioned, Array, dict[str, Any]]
 
 
-@partial(jax.jit, static_argnames=("kind",))
-def _condition(hyper: Array, data: evidence.Data, running: Array, tau: Array, kind: Kind) -> tuple[Conditioned, Array]:
-    """The posterior at the fitted scales, what is to be maximised, and the latent's mean at every row."""
-    likelihood, head, _ = evidence.likelihood_of(hyper, data)
-    believed = running * (0.25 if head.warp is None else 1.0 / head.scale**2)
-    posterior = FunctionPosterior.of(evidence.prior_of(hyper, data), data.rows, likelihood, believed)
-    ranked = posterior.latent if head.warp is not None else -posterior.latent
-    known = (data.weight > 0) | (running > 0)
+def _ready(
+    posterior: Posterior, head: Head, latent: Array, data: Data, waiting: Array, tau: Array, kind: Kind
+) -> tuple[Conditioned, Array]:
+    """Find the incumbent among all rows known or running; also the ranking of the rows, smaller being better."""
+    ranked = latent if head.warp is not None else -latent
+    known = (data.weight > 0) | (waiting > 0)
     best = data.rows[jnp.argmin(jnp.where(known, ranked, jnp.inf))]
     mean, variance = posterior.moments(best[None])
     cut = jnp.zeros(()) if head.warp is None else head.warp.target(tau)
@@ -180,44 +166,104 @@ def _condition(hyper: Array, data: evidence.Data, running: Array, tau: Array, ki
     return Conditioned(posterior, best, acquisition), ranked
 
 
-def fit_surrogate(
-    config: Config, encoding: Encoding, units: Floats, values: Floats, running: Floats, memory: Memory
-) -> Surrogate | str:
-    """Fit the configured classifier, or say why it cannot be fitted."""
-    observed = Observed.of(units, utilities(values))
-    if observed is None:
-        return "all outcomes are equal"
-    fit = _fit_scales(config, encoding, observed, memory)
-    if fit is None:
-        return "the evidence has no finite maximum"
-    shown = observed.at_most(BUCKETS[-1] // 2)
-    running = running[-BUCKETS[-1] // 4 :]
-    data = _data(config, encoding, shown, running)
-    pending = np.zeros(len(data.rows))
-    begin = int(np.count_nonzero(data.weight))
-    pending[begin : begin + len(running)] = 1.0
-    tau = threshold(observed.values, config.gamma)
-    conditioned, ranked = _condition(
-        fit.hyper, data, pending, observed.scale.utility(np.array(tau)), kind=config.acquisition
+def _believed(head: Head, waiting: Array) -> Array:
+    """The curvature that running points will have."""
+    return waiting * (ONE_THRESHOLD_CURVATURE if head.warp is None else 1.0 / head.scale**2)
+
+
+# ---------------------------------------------------------------------------------------------------- wide network
+
+
+@partial(jax.jit, static_argnames=("kind",))
+def _condition_wide(hyper: Array, data: Data, waiting: Array, tau: Array, kind: Kind) -> tuple[Conditioned, Array]:
+    likelihood, head, _ = evidence.likelihood_of(hyper, data)
+    prior = evidence.prior_of(hyper, data)
+    posterior = FunctionPosterior.of(prior, data.rows, likelihood, _believed(head, waiting))
+    return _ready(posterior, head, posterior.latent, data, waiting, tau, kind)
+
+
+def _fit_wide(request: _Request) -> evidence.Fit | None:
+    """Prior scales, learned from the first part of the history that the schedule allows."""
+    config, encoding, observed = request.config, request.encoding, request.observed
+    learned_from = observed.first(scheduled(len(observed.values)))
+    if learned_from is None:
+        return None
+
+    def make() -> evidence.Fit | None:
+        data, _ = arrange(config, encoding, learned_from.at_most(FIT_ROWS), observed.units[:0])
+        starts = [evidence.start(data)]
+        if config.thresholds == "all":
+            starts.append(evidence.start(data, log_noise=-4.0, log_offset=4.0))
+        return evidence.fit(data, starts)
+
+    name = repr((config, encoding.names, encoding.distributions)).encode()
+    fit: evidence.Fit | None = request.memory.recall(
+        [name, learned_from.units.tobytes(), learned_from.values.tobytes()], make
     )
-    means = np.asarray(ranked)[: len(shown.values)]
-    if not np.all(np.isfinite(means)):
-        return "the posterior is not finite"
-    log_scales = {
-        "log_lengths": [round(float(v), 4) for v in fit.hyper[: encoding.n_parameters]],
-        "log_amplitude": round(float(fit.hyper[-3]), 4),
-        "log_noise": round(float(fit.hyper[-2]), 4),
-        "log_offset": round(float(fit.hyper[-1]), 4),
+    return fit
+
+
+def _wide(request: _Request) -> _Fitted | None:
+    fit = _fit_wide(request)
+    if fit is None:
+        return None
+    kind = request.config.acquisition
+    conditioned, ranked = _condition_wide(fit.hyper, request.data, request.waiting, request.tau, kind=kind)
+    searched = conditioned
+    if kind == "thompson":
+        rng = np.random.default_rng([*request.seed, 1])
+        features = WideFeatures.draw(rng, request.data.rows.shape[1], PATH_WIDTH)
+        noise = rng.standard_normal(PATH_WIDTH), rng.standard_normal(len(request.data.rows))
+        searched = _draw_wide(conditioned, features, *noise)
+    names, log_lengths = request.encoding.names, fit.hyper[: request.encoding.n_parameters]
+    scales = {
+        "length-scale": dict(zip(names, _short(np.exp(log_lengths)), strict=True)),
+        "output variance": _short([np.exp(fit.hyper[-3])])[0],
     }
-    record = {
-        "model": f"wide network, {config.thresholds} thresholds, {config.link} link",
-        "gamma": config.gamma,
-        "threshold": tau,
-        "log_evidence": float(conditioned.posterior.evidence),
-        "log_joint": fit.log_joint,
-        **log_scales,
-        "fitted_on": scheduled(len(observed.values)),
-        "observations": len(observed.values),
-        "running": len(running),
+    if request.config.thresholds == "all":
+        scales |= {
+            "noise": _short([np.exp(0.5 * fit.hyper[-2])])[0],
+            "warp offset": _short([np.exp(fit.hyper[-1])])[0],
+        }
+    posterior = conditioned.posterior
+    assert isinstance(posterior, FunctionPosterior)
+    return conditioned, searched, ranked, {"log_evidence": float(posterior.evidence), "scales": scales}
+
+
+@jax.jit
+def _draw_wide(conditioned: Conditioned, features: WideFeatures, weight: Array, noise: Array) -> Conditioned:
+    posterior = conditioned.posterior
+    assert isinstance(posterior, FunctionPosterior)
+    return Conditioned(posterior.draw(features, weight, noise), conditioned.best, conditioned.acquisition)
+
+
+def _short(values: Any) -> list[float]:
+    """Four digits are enough to read, and keep the record short."""
+    return [float(f"{value:.4g}") for value in values]
+
+
+# ------------------------------------------------------------------------------------------ multilayer perceptron
+
+
+_ready_compiled = jax.jit(_ready, static_argnames=("kind",))
+
+
+def _perceptron(request: _Request) -> _Fitted | None:
+    trained = perceptron.train(request.config, request.encoding, request.data, request.seed)
+    if trained is None:
+        return None
+    kind, head = request.config.acquisition, trained.head
+    posterior = LinearisedPosterior.of(trained.fit, _believed(head, jnp.asarray(request.waiting)))
+    conditioned, ranked = _ready_compiled(
+        posterior, head, posterior.factors.latent, request.data, request.waiting, request.tau, kind=kind
+    )
+    searched = conditioned
+    if kind == "thompson":
+        draw = posterior.draw(jax.random.key(request.seed[1]))
+        searched = Conditioned(draw, conditioned.best, conditioned.acquisition)
+    scales = dict(zip(trained.scales, _short(trained.scales.values()), strict=True))
+    return conditioned, searched, ranked, {
+        # Running points change what is expected of x, not what the outcomes say of the model.
+        "log_evidence": float(LinearisedPosterior.of(trained.fit, jnp.zeros_like(posterior.curvature)).log_evidence()),
+        "scales": scales,
     }
-    return Surrogate(conditioned, shown.units, means, observed.scale.span, data.rows.shape[1], record)

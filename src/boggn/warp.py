@@ -49,7 +49,11 @@ def scale_of(values: NDArray[np.float64]) -> Scale | None:
     """
     best = float(np.min(values))
     above = values - best
-    for span in (float(np.median(above[:FIRST])), float(np.mean(above))):
+    # A sum of outcomes near the largest float64 overflows; a power of two brings them below one without rounding.
+    exponent = np.frexp(np.max(above))[1]
+    shrunk = np.ldexp(above, -exponent)
+    for average in (np.median(shrunk[:FIRST]), np.mean(shrunk)):
+        span = float(np.ldexp(average, exponent))
         if span > np.finfo(np.float64).tiny:
             return Scale(best, span)
     return None

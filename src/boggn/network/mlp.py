@@ -22,7 +22,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import jax
@@ -31,8 +30,8 @@ import numpy as np
 from jax import Array
 
 from boggn.errors import ConfigurationError
+from boggn.network.spec import MLP
 
-Activation = Literal["relu", "elu", "tanh", "silu", "gelu", "softplus", "sin"]
 PriorStructure = Literal["global", "layer", "input"]
 Params = tuple[tuple[Array, Array], ...]
 _Vector = TypeVar("_Vector", Array, np.ndarray[Any, Any])
@@ -58,105 +57,77 @@ class Factors(NamedTuple):
     slopes: tuple[Array, ...]
 
 
-@dataclass(frozen=True)
-class MLP:
-    """Architecture of the finite network; `hidden=()` is a linear model."""
+def shapes(spec: MLP, width: int) -> tuple[tuple[int, int], ...]:
+    """(inputs, outputs) of every layer, for rows of `width` columns."""
+    sizes = (width, *spec.hidden, 1)
+    return tuple(itertools.pairwise(sizes))
 
-    hidden: tuple[int, ...] = (32, 32)
-    activation: Activation = "relu"
 
-    def __post_init__(self) -> None:
-        given: object = self.hidden
-        if not isinstance(given, tuple) or not all(type(units) is int and units > 0 for units in given):
-            raise ConfigurationError.invalid("hidden", self.hidden, "a tuple of positive integers, as (32, 32)")
-        if self.activation not in get_args(Activation):
-            raise ConfigurationError.invalid("activation", self.activation, f"one of {', '.join(get_args(Activation))}")
+def n_parameters(spec: MLP, width: int) -> int:
+    """P."""
+    return sum((inputs + 1) * outputs for inputs, outputs in shapes(spec, width))
 
-    @classmethod
-    def parse(cls, text: str | MLP) -> MLP:
-        """Read `mlp`, `32x32`, `32x32:elu` or `mlp:32x32:elu`; what is left out takes its default."""
-        if isinstance(text, MLP):
-            return text
-        allowed = "units per hidden layer and an activation, as 'mlp:32x32:elu'; either may be left out"
-        parts = text.split(":")
-        if parts[0] == "mlp":
-            parts = parts[1:]
-        fields: dict[str, Any] = {}
-        if parts and parts[0][:1].isdigit():
-            sizes = parts.pop(0).split("x")
-            if not all(size.isdecimal() for size in sizes):
-                raise ConfigurationError.invalid("network", text, allowed)
-            fields["hidden"] = tuple(int(size) for size in sizes)
-        if parts:
-            fields["activation"] = parts.pop(0)
-        if parts:
-            raise ConfigurationError.invalid("network", text, allowed)
-        return cls(**fields)
 
-    def shapes(self, width: int) -> tuple[tuple[int, int], ...]:
-        """(inputs, outputs) of every layer, for rows of `width` columns."""
-        sizes = (width, *self.hidden, 1)
-        return tuple(itertools.pairwise(sizes))
+def layers(spec: MLP, width: int) -> tuple[slice, ...]:
+    """Which slice of `theta` each layer takes: its weights, then its biases."""
+    ends = np.cumsum([0, *((inputs + 1) * outputs for inputs, outputs in shapes(spec, width))]).tolist()
+    return tuple(slice(start, end) for start, end in itertools.pairwise(ends))
 
-    def n_parameters(self, width: int) -> int:
-        """P."""
-        return sum((inputs + 1) * outputs for inputs, outputs in self.shapes(width))
 
-    def layers(self, width: int) -> tuple[slice, ...]:
-        """Which slice of `theta` each layer takes: its weights, then its biases."""
-        ends = np.cumsum([0, *((inputs + 1) * outputs for inputs, outputs in self.shapes(width))]).tolist()
-        return tuple(slice(start, end) for start, end in itertools.pairwise(ends))
+def init(spec: MLP, key: Array, width: int, dtype: Any = jnp.float32) -> Params:
+    """Random weights that keep a signal's size from layer to layer, and zero biases."""
+    sizes = shapes(spec, width)
+    params = []
+    for layer, (inputs, outputs) in enumerate(sizes):
+        power = 2.0 if layer > 0 and spec.activation in _HALVING else 1.0
+        weights = jax.random.normal(jax.random.fold_in(key, layer), (inputs, outputs), dtype)
+        params.append((math.sqrt(power / inputs) * weights, jnp.zeros((outputs,), dtype)))
+    return tuple(params)
 
-    def init(self, key: Array, width: int, dtype: Any = jnp.float32) -> Params:
-        """Random weights that keep a signal's size from layer to layer, and zero biases."""
-        shapes = self.shapes(width)
-        params = []
-        for layer, (inputs, outputs) in enumerate(shapes):
-            power = 2.0 if layer > 0 and self.activation in _HALVING else 1.0
-            weights = jax.random.normal(jax.random.fold_in(key, layer), (inputs, outputs), dtype)
-            params.append((math.sqrt(power / inputs) * weights, jnp.zeros((outputs,), dtype)))
-        return tuple(params)
 
-    def unravel(self, theta: Array, width: int) -> Params:
-        """Flat parameters to layers; the inverse of `ravel`."""
-        params = []
-        for (inputs, outputs), part in zip(self.shapes(width), self.layers(width), strict=True):
-            block = theta[part].reshape(inputs + 1, outputs)
-            params.append((block[:-1], block[-1]))
-        return tuple(params)
+def unravel(spec: MLP, theta: Array, width: int) -> Params:
+    """Flat parameters to layers; the inverse of `ravel`."""
+    params = []
+    for (inputs, outputs), part in zip(shapes(spec, width), layers(spec, width), strict=True):
+        block = theta[part].reshape(inputs + 1, outputs)
+        params.append((block[:-1], block[-1]))
+    return tuple(params)
 
-    def logit(self, params: Params, x: Array) -> Array:
-        """f(x; theta) of encoded rows (B, W) -> (B,)."""
-        signal = x
-        for weights, bias in params[:-1]:
-            signal = _ACTIVATIONS[self.activation](signal @ weights + bias)
-        weights, bias = params[-1]
-        return (signal @ weights + bias)[:, 0]
 
-    def factors(self, params: Params, x: Array) -> Factors:
-        """One pass forward and one back: the output and the Jacobian's factors at encoded rows (B, W)."""
-        one = jnp.ones((x.shape[0], 1), x.dtype)
-        signal, inputs, bends = x, [], []
-        for weights, bias in params[:-1]:
-            inputs.append(jnp.concatenate([signal, one], axis=1))
-            before = signal @ weights + bias
-            signal, bend = jax.jvp(_ACTIVATIONS[self.activation], (before,), (jnp.ones_like(before),))
-            bends.append(bend)
+def logit(spec: MLP, params: Params, x: Array) -> Array:
+    """f(x; theta) of encoded rows (B, W) -> (B,)."""
+    signal = x
+    for weights, bias in params[:-1]:
+        signal = _ACTIVATIONS[spec.activation](signal @ weights + bias)
+    weights, bias = params[-1]
+    return (signal @ weights + bias)[:, 0]
+
+
+def factors(spec: MLP, params: Params, x: Array) -> Factors:
+    """One pass forward and one back: the output and the Jacobian's factors at encoded rows (B, W)."""
+    one = jnp.ones((x.shape[0], 1), x.dtype)
+    signal, inputs, bends = x, [], []
+    for weights, bias in params[:-1]:
         inputs.append(jnp.concatenate([signal, one], axis=1))
-        weights, bias = params[-1]
-        slopes = [one]
-        for (following, _), bend in zip(params[:0:-1], bends[::-1], strict=True):
-            slopes.append((slopes[-1] @ following.T) * bend)
-        return Factors((signal @ weights + bias)[:, 0], tuple(inputs), tuple(slopes[::-1]))
+        before = signal @ weights + bias
+        signal, bend = jax.jvp(_ACTIVATIONS[spec.activation], (before,), (jnp.ones_like(before),))
+        bends.append(bend)
+    inputs.append(jnp.concatenate([signal, one], axis=1))
+    weights, bias = params[-1]
+    slopes = [one]
+    for (following, _), bend in zip(params[:0:-1], bends[::-1], strict=True):
+        slopes.append((slopes[-1] @ following.T) * bend)
+    return Factors((signal @ weights + bias)[:, 0], tuple(inputs), tuple(slopes[::-1]))
 
-    def jacobian(self, params: Params, x: Array) -> Array:
-        """J, (B, P): one flat gradient per row, in the order of `theta`."""
-        found = self.factors(params, x)
-        blocks = [
-            (read[:, :, None] * slope[:, None, :]).reshape(x.shape[0], -1)
-            for read, slope in zip(found.inputs, found.slopes, strict=True)
-        ]
-        return jnp.concatenate(blocks, axis=1)
+
+def jacobian(spec: MLP, params: Params, x: Array) -> Array:
+    """J, (B, P): one flat gradient per row, in the order of `theta`."""
+    found = factors(spec, params, x)
+    blocks = [
+        (read[:, :, None] * slope[:, None, :]).reshape(x.shape[0], -1)
+        for read, slope in zip(found.inputs, found.slopes, strict=True)
+    ]
+    return jnp.concatenate(blocks, axis=1)
 
 
 def ravel(params: Params) -> Array:
@@ -173,40 +144,45 @@ def prior_groups(
     the columns of original parameter j have group j; the first layer's biases come after them, then the other
     layers. Columns beyond `parameter_of_column` are padding, always zero, and share the first biases' group.
     """
-    shapes = spec.shapes(width)
+    sizes = shapes(spec, width)
     if structure == "global":
-        return np.zeros(spec.n_parameters(width), dtype=np.intp)
+        return np.zeros(n_parameters(spec, width), dtype=np.intp)
     if structure == "layer":
-        return np.repeat(np.arange(len(shapes)), [(inputs + 1) * outputs for inputs, outputs in shapes])
+        return np.repeat(np.arange(len(sizes)), [(inputs + 1) * outputs for inputs, outputs in sizes])
     if structure != "input":
         raise ConfigurationError.invalid("prior structure", structure, f"one of {', '.join(get_args(PriorStructure))}")
     count = max(parameter_of_column) + 1
     first = np.full(width + 1, count, dtype=np.intp)
     first[: len(parameter_of_column)] = parameter_of_column
-    rest = [np.full((inputs + 1) * outputs, count + layer) for layer, (inputs, outputs) in enumerate(shapes[1:], 1)]
-    return np.concatenate([np.repeat(first, shapes[0][1]), *rest])
+    rest = [np.full((inputs + 1) * outputs, count + layer) for layer, (inputs, outputs) in enumerate(sizes[1:], 1)]
+    return np.concatenate([np.repeat(first, sizes[0][1]), *rest])
 
 
 def rows_of(spec: MLP, width: int, values: _Vector) -> tuple[_Vector, ...]:
     """For every layer the value of each row (inputs + 1,) of a (P,) vector that is constant along rows.
 
-    A row holds the weights that leave one input, or the biases. Checked where the values are known, that is
-    outside a compiled function: the factored kernel would be silently wrong for another vector.
+    A row holds the weights that leave one input, or a layer's biases.
     """
-    blocks = [
-        values[part].reshape(inputs + 1, outputs)
-        for (inputs, outputs), part in zip(spec.shapes(width), spec.layers(width), strict=True)
-    ]
-    if not isinstance(values, jax.core.Tracer):
-        for layer, block in enumerate(blocks):
-            known = np.asarray(block)
-            if not np.array_equal(known, np.broadcast_to(known[:, :1], known.shape)):
-                raise ConfigurationError.invalid(
-                    "prior_precision",
-                    f"a vector that varies between the outputs of layer {layer}",
-                    "one value for all the weights that leave the same input, and one for a layer's biases",
-                )
-    return tuple(block[:, 0] for block in blocks)
+    parts = zip(shapes(spec, width), layers(spec, width), strict=True)
+    return tuple(values[part].reshape(inputs + 1, outputs)[:, 0] for (inputs, outputs), part in parts)
+
+
+def check_rows(spec: MLP, width: int, values: Array | np.ndarray[Any, Any]) -> None:
+    """Raise where the factored kernel would be wrong: for a prior precision (P,) that is not constant along rows.
+
+    Inside a compiled function the values are not known, and nothing is checked.
+    """
+    if isinstance(values, jax.core.Tracer):
+        return
+    known = np.asarray(values)
+    for layer, ((inputs, outputs), part) in enumerate(zip(shapes(spec, width), layers(spec, width), strict=True)):
+        block = known[part].reshape(inputs + 1, outputs)
+        if np.any(block != block[:, :1]):
+            raise ConfigurationError.invalid(
+                "prior_precision",
+                f"a vector that varies between the outputs of layer {layer}",
+                "one value for all the weights that leave the same input, and one for a layer's biases",
+            )
 
 
 def kernel(left: Factors, right: Factors, row_variance: Sequence[Array]) -> Array:

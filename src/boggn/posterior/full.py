@@ -21,6 +21,7 @@ from jax import Array
 from jax.scipy.linalg import solve_triangular
 
 from boggn.fit import MapFit
+from boggn.network import mlp
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["fit", "chol", "deviation"], meta_fields=[])
@@ -60,8 +61,8 @@ class FullPosterior:
 
 
 def _latent_and_jacobian(fit: MapFit, x: Array) -> tuple[Array, Array]:
-    params = fit.spec.unravel(fit.params, fit.design.shape[1])
-    return fit.spec.logit(params, x), fit.spec.jacobian(params, x)
+    params = mlp.unravel(fit.spec, fit.params, fit.design.shape[1])
+    return mlp.logit(fit.spec, params, x), mlp.jacobian(fit.spec, params, x)
 
 
 @jax.jit

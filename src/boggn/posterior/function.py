@@ -18,7 +18,7 @@ from jax import Array
 
 from boggn.laplace import find_mode, log_evidence_at, moments_from, whiten
 from boggn.likelihood import Likelihood
-from boggn.network.wide import prior_covariance
+from boggn.network.wide import WideFeatures, prior_covariance
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["log_lengths", "log_amplitude", "column"], meta_fields=[])
@@ -39,7 +39,7 @@ class WidePrior:
         return jnp.full(rows.shape[:1], jnp.exp(self.log_amplitude))
 
 
-_FIELDS = ["prior", "rows", "latent", "dual", "whitener", "evidence"]
+_FIELDS = ["prior", "rows", "latent", "dual", "curvature", "whitener", "evidence"]
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=_FIELDS, meta_fields=[])
@@ -51,6 +51,7 @@ class FunctionPosterior:
     rows: Array
     latent: Array
     dual: Array
+    curvature: Array
     whitener: Array
     evidence: Array
 
@@ -62,9 +63,9 @@ class FunctionPosterior:
         """
         kernel = prior.covariance(rows, rows)
         mode = find_mode(kernel, jnp.zeros_like(likelihood.weight), likelihood)
-        whitener = whiten(kernel, mode.curvature + running)
+        curvature = mode.curvature + running
         evidence = log_evidence_at(kernel, likelihood, mode)
-        return FunctionPosterior(prior, rows, mode.latent, mode.dual, whitener, evidence)
+        return FunctionPosterior(prior, rows, mode.latent, mode.dual, curvature, whiten(kernel, curvature), evidence)
 
     def moments(self, rows: Array) -> tuple[Array, Array]:
         """Mean and variance of the latent at encoded rows (B, W)."""
@@ -88,3 +89,43 @@ class FunctionPosterior:
     def log_evidence(self) -> Array:
         """Laplace's log evidence of the observations."""
         return self.evidence
+
+    def draw(self, features: WideFeatures, weight: Array, noise: Array) -> FunctionDraw:
+        r"""One draw of the latent as a function, by Matheron's rule.
+
+        A draw g_0 of the prior, from hidden units, moved onto the data: g(x) = g_0(x) + K_x (a - R (g_0(X) + e)),
+        with R = (K + Lambda^-1)^-1 and e ~ N(0, Lambda^-1). `weight` and `noise` are standard normal.
+        """
+        prior = self.prior
+        jacobian = features.jacobian(self.rows, prior.log_lengths, prior.log_amplitude, prior.column)
+        known = self.curvature > 0
+        error = jnp.where(known, noise / jnp.sqrt(jnp.where(known, self.curvature, 1.0)), 0.0)
+        surprise = self.whitener.T @ (self.whitener @ (jacobian @ weight + error))
+        return FunctionDraw(prior, self.rows, features, weight, self.dual - surprise)
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["prior", "rows", "features", "weight", "dual"],
+    meta_fields=[],
+)
+@dataclass(frozen=True)
+class FunctionDraw:
+    """One draw of the latent as a function of x: a posterior without variance."""
+
+    prior: WidePrior
+    rows: Array
+    features: WideFeatures
+    weight: Array
+    dual: Array
+
+    def moments(self, rows: Array) -> tuple[Array, Array]:
+        """The draw at encoded rows, and no variance."""
+        prior = self.prior
+        jacobian = self.features.jacobian(rows, prior.log_lengths, prior.log_amplitude, prior.column)
+        value = jacobian @ self.weight + prior.covariance(rows, self.rows) @ self.dual
+        return value, jnp.zeros_like(value)
+
+    def covariance(self, left: Array, right: Array) -> Array:
+        """None."""
+        return jnp.zeros((left.shape[0], right.shape[0]), left.dtype)

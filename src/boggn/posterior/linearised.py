@@ -20,7 +20,8 @@ from jax import Array
 
 from boggn.fit import MapFit
 from boggn.laplace import moments_from, whiten
-from boggn.network.mlp import Factors, kernel, kernel_diagonal, pull, push, rows_of
+from boggn.network import mlp
+from boggn.network.mlp import Factors
 
 _FIELDS = ["fit", "factors", "curvature", "whitener"]
 
@@ -36,15 +37,24 @@ class LinearisedPosterior:
     whitener: Array
 
     @classmethod
-    def of(cls, fit: MapFit) -> LinearisedPosterior:
-        """Condition the linearised network on what it was trained on."""
-        rows_of(fit.spec, fit.design.shape[1], fit.prior_precision)  # raises where the factored kernel would be wrong
-        found: LinearisedPosterior = _condition(fit)
+    def of(cls, fit: MapFit, running: Array | None = None) -> LinearisedPosterior:
+        """Condition the linearised network on what it was trained on.
+
+        `running` holds a curvature at rows of the design whose outcome is not known yet: the mean stays, the
+        variance near them goes.
+        """
+        mlp.check_rows(fit.spec, fit.design.shape[1], fit.prior_precision)
+        found: LinearisedPosterior = _condition(fit, 0.0 if running is None else running)
         return found
 
     def moments(self, x: Array) -> tuple[Array, Array]:
         """Mean and variance of the latent at encoded rows (B, W)."""
         found: tuple[Array, Array] = _moments(self, x)
+        return found
+
+    def covariance(self, left: Array, right: Array) -> Array:
+        """Posterior covariance of the latent between two sets of encoded rows."""
+        found: Array = _covariance(self, left, right)
         return found
 
     def sample(self, key: Array, count: int, x: Array) -> Array:
@@ -57,35 +67,66 @@ class LinearisedPosterior:
         found: Array = _sample_parameters(self, key, count)
         return found
 
+    def draw(self, key: Array) -> LinearisedDraw:
+        """One draw of the linearised network as a function."""
+        return LinearisedDraw(self.fit, self.sample_parameters(key, 1)[0] - self.fit.params)
+
     def log_evidence(self, *, off_mode: bool = False) -> Array:
         r"""Laplace's log evidence; `off_mode` adds 1/2 grad' H^-1 grad (PAPER.md 5, last term)."""
         found: Array = _log_evidence(self, off_mode=off_mode)
         return found
 
 
+@partial(jax.tree_util.register_dataclass, data_fields=["fit", "step"], meta_fields=[])
+@dataclass(frozen=True)
+class LinearisedDraw:
+    """f(x; theta_map) + J(x) step for one draw of the parameters: a posterior without variance."""
+
+    fit: MapFit
+    step: Array
+
+    def moments(self, x: Array) -> tuple[Array, Array]:
+        """The draw at encoded rows, and no variance."""
+        rows = _factors(self.fit, x)
+        return rows.latent + mlp.push(rows, self.step), jnp.zeros_like(rows.latent)
+
+    def covariance(self, left: Array, right: Array) -> Array:
+        """None."""
+        return jnp.zeros((left.shape[0], right.shape[0]), left.dtype)
+
+
 def _factors(fit: MapFit, x: Array) -> Factors:
-    return fit.spec.factors(fit.spec.unravel(fit.params, fit.design.shape[1]), x)
+    return mlp.factors(fit.spec, mlp.unravel(fit.spec, fit.params, fit.design.shape[1]), x)
 
 
 def _row_variance(fit: MapFit) -> list[Array]:
-    return [1.0 / row for row in rows_of(fit.spec, fit.design.shape[1], fit.prior_precision)]
+    return [1.0 / row for row in mlp.rows_of(fit.spec, fit.design.shape[1], fit.prior_precision)]
 
 
 @jax.jit
-def _condition(fit: MapFit) -> LinearisedPosterior:
+def _condition(fit: MapFit, running: Array | float) -> LinearisedPosterior:
     rows = _factors(fit, fit.design)
-    curvature = fit.likelihood.curvature(rows.latent)
-    return LinearisedPosterior(fit, rows, curvature, whiten(kernel(rows, rows, _row_variance(fit)), curvature))
+    curvature = fit.likelihood.curvature(rows.latent) + running
+    return LinearisedPosterior(fit, rows, curvature, whiten(mlp.kernel(rows, rows, _row_variance(fit)), curvature))
 
 
 @jax.jit
 def _moments(posterior: LinearisedPosterior, x: Array) -> tuple[Array, Array]:
     variance = _row_variance(posterior.fit)
     rows = _factors(posterior.fit, x)
-    cross = kernel(rows, posterior.factors, variance)
+    cross = mlp.kernel(rows, posterior.factors, variance)
     # The mean at theta_map is the network's own output: the dual vector adds nothing to it.
     still = jnp.zeros_like(posterior.curvature)
-    return moments_from(cross, kernel_diagonal(rows, variance), rows.latent, still, posterior.whitener)
+    return moments_from(cross, mlp.kernel_diagonal(rows, variance), rows.latent, still, posterior.whitener)
+
+
+@jax.jit
+def _covariance(posterior: LinearisedPosterior, left: Array, right: Array) -> Array:
+    variance = _row_variance(posterior.fit)
+    left_rows, right_rows = _factors(posterior.fit, left), _factors(posterior.fit, right)
+    seen_left = mlp.kernel(left_rows, posterior.factors, variance) @ posterior.whitener.T
+    seen_right = mlp.kernel(right_rows, posterior.factors, variance) @ posterior.whitener.T
+    return mlp.kernel(left_rows, right_rows, variance) - seen_left @ seen_right.T
 
 
 @partial(jax.jit, static_argnames=("count",))
@@ -103,8 +144,8 @@ def _sample_parameters(posterior: LinearisedPosterior, key: Array, count: int) -
     noise = jax.random.normal(noise_key, (count, curvature.shape[0]), dtype) * deviation
 
     def condition(draw: Array, error: Array) -> Array:
-        surprise = posterior.whitener @ (push(posterior.factors, draw) + error)
-        return fit.params + draw - pull(posterior.factors, posterior.whitener.T @ surprise) / fit.prior_precision
+        surprise = posterior.whitener @ (mlp.push(posterior.factors, draw) + error)
+        return fit.params + draw - mlp.pull(posterior.factors, posterior.whitener.T @ surprise) / fit.prior_precision
 
     return jax.vmap(condition)(draws, noise)
 
@@ -113,7 +154,7 @@ def _sample_parameters(posterior: LinearisedPosterior, key: Array, count: int) -
 def _sample(posterior: LinearisedPosterior, key: Array, count: int, x: Array) -> Array:
     rows = _factors(posterior.fit, x)
     steps = _sample_parameters(posterior, key, count) - posterior.fit.params
-    return rows.latent + jax.vmap(partial(push, rows))(steps)
+    return rows.latent + jax.vmap(partial(mlp.push, rows))(steps)
 
 
 @partial(jax.jit, static_argnames=("off_mode",))
@@ -126,6 +167,6 @@ def _log_evidence(posterior: LinearisedPosterior, *, off_mode: bool) -> Array:
     value = jnp.sum(fit.likelihood.log_prob(latent)) - prior - jnp.sum(jnp.log(ratio))
     if not off_mode:
         return value
-    slope = pull(posterior.factors, fit.likelihood.gradient(latent)) - fit.prior_precision * fit.params
+    slope = mlp.pull(posterior.factors, fit.likelihood.gradient(latent)) - fit.prior_precision * fit.params
     step = slope / fit.prior_precision
-    return value + 0.5 * (slope @ step - jnp.sum((posterior.whitener @ push(posterior.factors, step)) ** 2))
+    return value + 0.5 * (slope @ step - jnp.sum((posterior.whitener @ mlp.push(posterior.factors, step)) ** 2))

@@ -1,0 +1,112 @@
+r"""What has been observed, arranged in the padded arrays that a classifier is fitted to.
+
+| here       | meaning                                                                                     |
+|------------|---------------------------------------------------------------------------------------------|
+| `History`  | all that is visible: unit rows and outcomes of finished trials, unit rows of running ones     |
+| `Observed` | unit rows and outcomes in the order of the history, with the scale of the outcomes            |
+| schedule   | prior scales are learned from the first n_k observations, n_k growing by a fixed ratio        |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boggn.config import Config
+from boggn.encoding import Encoding, bucket, padded_width
+from boggn.evidence import Data, length_prior
+from boggn.labels import label
+from boggn.warp import Scale, scale_of
+
+Floats = NDArray[np.float64]
+
+BUCKETS = (32, 128, 256, 512, 1024)
+MOST_OBSERVED = 512
+"""A posterior is conditioned on at most so many observations."""
+MOST_RUNNING = 256
+REFIT_EVERY = 10
+"""Prior scales are learned again whenever the history has grown by one part in so many."""
+
+
+@dataclass(frozen=True)
+class History:
+    """What is visible of a study, in the order of trial numbers; outcomes are minimised and finite."""
+
+    units: Floats
+    values: Floats
+    running: Floats
+    numbers: tuple[int, ...]
+
+
+class Observed(NamedTuple):
+    """Observations in the order of the history, where they stand in it, and the scale of their outcomes."""
+
+    units: Floats
+    values: Floats
+    index: NDArray[np.intp]
+    scale: Scale
+
+    @staticmethod
+    def of(units: Floats, values: Floats) -> Observed | None:
+        """None if there are no two different outcomes."""
+        scale = scale_of(values) if len(values) else None
+        return None if scale is None else Observed(units, values, np.arange(len(values)), scale)
+
+    def first(self, count: int) -> Observed | None:
+        """The oldest observations, on a scale of their own."""
+        return Observed.of(self.units[:count], self.values[:count])
+
+    def at_most(self, limit: int) -> Observed:
+        """The best half of the limit, and an even spread over the rest, on the same scale."""
+        if len(self.values) <= limit:
+            return self
+        order = np.argsort(self.values, kind="stable")
+        best, rest = order[: limit // 2], np.sort(order[limit // 2 :])
+        spread = rest[np.linspace(0, len(rest) - 1, limit - len(best)).astype(np.intp)]
+        chosen = np.sort(np.concatenate([best, spread]))
+        return Observed(self.units[chosen], self.values[chosen], self.index[chosen], self.scale)
+
+
+def scheduled(count: int) -> int:
+    """How many of `count` observations the prior scales are learned from: a function of the count alone."""
+    size = min(count, 2 * REFIT_EVERY)
+    while (larger := size + max(1, size // REFIT_EVERY)) <= count:
+        size = larger
+    return size
+
+
+def arrange(config: Config, encoding: Encoding, observed: Observed, running: Floats) -> tuple[Data, Floats]:
+    """Encoded and padded observations, and a mask of the running points behind them.
+
+    With one threshold and EI weights an observation may take two rows (PAPER.md 2); its first is always its own.
+    """
+    count = len(observed.values)
+    z, weight, row = np.zeros(count), np.ones(count), np.arange(count)
+    if config.thresholds == "one":
+        labels = label(observed.values, config.gamma, weighting="ei" if config.acquisition == "ei" else "pi")
+        z, weight, row = labels.z, labels.weight, labels.row
+    rows = np.vstack([encoding.encode(observed.units[row]), encoding.encode(running)])
+    size = bucket(len(rows), BUCKETS)
+    width = padded_width(encoding.width)
+    column = np.zeros(width, dtype=np.int32)
+    column[: encoding.width] = encoding.parameter_of_column
+    waiting = np.zeros(size)
+    waiting[len(row) : len(rows)] = 1.0
+    data = Data(
+        rows=np.pad(rows, ((0, size - len(rows)), (0, width - encoding.width))),
+        utility=_padded(observed.scale.utility(observed.values)[row], size),
+        z=_padded(z, size),
+        weight=_padded(weight, size),
+        column=column,
+        length_prior=np.float64(length_prior(encoding.n_parameters)),
+        thresholds=config.thresholds,
+        link=config.link,
+    )
+    return data, waiting
+
+
+def _padded(array: Floats, size: int) -> Floats:
+    return np.pad(array, (0, size - len(array)))

@@ -1,0 +1,112 @@
+r"""Training the multilayer perceptron on a history, with one threshold or all of them (PAPER.md 3-5).
+
+| setting                  | training                                                                    |
+|--------------------------|-----------------------------------------------------------------------------|
+| `prior_precision` a number | delta fixed; Adam on mini-batches (the paper) or Gauss-Newton to the mode    |
+| `prior_precision="evidence"` | Gauss-Newton in turn with the evidence: one precision per original parameter in the first layer, one per later layer; with all thresholds also the noise and the warp |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from boggn import evidence
+from boggn.config import EVIDENCE, Config
+from boggn.encoding import Encoding
+from boggn.evidence import Data
+from boggn.fit import FixedLikelihood, LikelihoodModel, MapFit, fit_evidence, log_normal_prior, map_adam, map_gauss_newton
+from boggn.likelihood import Likelihood
+from boggn.network import mlp
+from boggn.network.spec import MLP
+from boggn.predictive import Head
+
+ADAM_STEPS = 500
+GAUSS_NEWTON_STEPS = 20
+ROUNDS = 2
+"""Turns of training and evidence."""
+
+
+class Trained(NamedTuple):
+    """A network at its mode, how its output is read, and the scales that the record names."""
+
+    fit: MapFit
+    head: Head
+    scales: dict[str, float]
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["data"], meta_fields=[])
+@dataclass(frozen=True)
+class WarpedThresholds:
+    """All thresholds, with the noise and the offset of the warp as the likelihood's hyper-parameters."""
+
+    data: Data
+
+    @property
+    def bounds(self) -> Sequence[tuple[float, float]]:
+        """Of the log variance of the noise and the log offset."""
+        return evidence.TAIL_BOUNDS
+
+    def likelihood(self, tail: Array) -> tuple[Likelihood, Array]:
+        """The likelihood and the log-Jacobian of the warp."""
+        likelihood, _, log_jacobian = evidence.likelihood_of(tail, self.data)
+        return likelihood, log_jacobian
+
+    def log_prior(self, log_precision: Array, tail: Array) -> Array:
+        """Log precisions N(0, 3^2); noise and offset as for the wide network."""
+        return log_normal_prior(log_precision, 0.0, 3.0) + evidence.log_tail_prior(tail)
+
+
+def train(config: Config, encoding: Encoding, data: Data, seed: list[int]) -> Trained | None:
+    """Train the configured perceptron; None if its log posterior is not finite."""
+    assert isinstance(config.network, MLP)
+    spec, width = config.network, data.rows.shape[1]
+    data = jax.device_put(data)
+    key = jax.random.key(seed[0])
+    if config.prior_precision == EVIDENCE:
+        trained = _by_evidence(spec, encoding, data, key)
+    else:
+        likelihood, head, _ = evidence.likelihood_of(jnp.zeros(2), data)
+        precision = jnp.full((mlp.n_parameters(spec, width),), float(config.prior_precision), data.rows.dtype)
+        if config.training == "adam":
+            fit = map_adam(key, spec, data.rows, likelihood, precision, steps=ADAM_STEPS)
+        else:
+            start = _initial(key, spec, width)
+            fit = map_gauss_newton(start, spec, data.rows, likelihood, precision, steps=GAUSS_NEWTON_STEPS)
+        trained = Trained(fit, head, {"prior precision": float(config.prior_precision)})
+    return trained if bool(jnp.isfinite(trained.fit.log_posterior)) else None
+
+
+@partial(jax.jit, static_argnames=("spec", "width"))
+def _initial(key: Array, spec: MLP, width: int) -> Array:
+    return mlp.ravel(mlp.init(spec, key, width, jnp.zeros(()).dtype))
+
+
+def _by_evidence(spec: MLP, encoding: Encoding, data: Data, key: Array) -> Trained:
+    width = data.rows.shape[1]
+    groups = mlp.prior_groups(spec, width, "input", encoding.parameter_of_column)
+    count = int(groups.max()) + 1
+    model: LikelihoodModel
+    if data.thresholds == "all":
+        model, tail = WarpedThresholds(data), np.array(evidence.TAIL_START)
+    else:
+        likelihood, head, _ = evidence.likelihood_of(jnp.zeros(2), data)
+        model, tail = FixedLikelihood(likelihood), np.zeros(0)
+    found = fit_evidence(
+        _initial(key, spec, width), spec, data.rows, model, groups, (np.zeros(count), tail), rounds=ROUNDS
+    )
+    scales: dict[str, Any] = {}
+    names = [f"precision of {name}" for name in encoding.names] + ["precision of first biases"]
+    names += [f"precision of layer {layer}" for layer in range(2, len(spec.hidden) + 2)]
+    scales |= dict(zip(names, np.exp(found.log_precision).tolist(), strict=False))
+    if data.thresholds == "all":
+        _, head, _ = evidence.likelihood_of(jnp.asarray(found.tail), data)
+        scales |= {"noise": float(np.exp(0.5 * found.tail[0])), "warp offset": float(np.exp(found.tail[1]))}
+    return Trained(found.fit, head, scales)

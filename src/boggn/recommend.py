@@ -1,0 +1,27 @@
+"""Which trial to believe in: under noise the best outcome is often the luckiest, not the best."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from optuna.trial import TrialState
+
+from boggn.errors import StudyError
+from boggn.sampler import BOGGNSampler
+
+if TYPE_CHECKING:
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
+
+
+def recommend(study: Study) -> FrozenTrial:
+    """The completed trial whose expected outcome is best, by the study's sampler if it is one of ours.
+
+    With too few trials, or too few parameters in common, for a model to be fitted: the best outcome.
+    """
+    completed = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    if not completed:
+        raise StudyError("The study has no completed trial to recommend.")
+    sampler = study.sampler if isinstance(study.sampler, BOGGNSampler) else BOGGNSampler(seed=0)
+    number = sampler.best_expected(study)
+    return study.best_trial if number is None else study.get_trials()[number]
