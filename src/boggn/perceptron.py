@@ -30,7 +30,7 @@ from boggn.predictive import Head
 
 ADAM_STEPS = 500
 GAUSS_NEWTON_STEPS = 20
-ROUNDS = 2
+ROUNDS = 4
 """Turns of training and evidence."""
 
 

@@ -1,4 +1,4 @@
-r"""Command line of the benchmark: `run` and `table`."""
+r"""Command line of the benchmark: `run`, `table` and `cost`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import optuna
 
-from boggn.bench import methods, report, run, tasks
+from boggn.bench import cost, methods, report, run, tasks
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -28,6 +28,11 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument("files", type=Path, nargs="+")
     table.add_argument("--reference", help="method to compare the others with")
     table.add_argument("--at", default="25,50,100", help="numbers of evaluations to report")
+
+    times = commands.add_parser("cost", help="milliseconds per suggestion, all methods in this one process")
+    times.add_argument("--methods", default="boggn,tpe,gp,random")
+    times.add_argument("--told", default="100", help="numbers of trials told, comma-separated")
+    times.add_argument("--asks", type=int, default=30)
     return parser
 
 
@@ -49,6 +54,11 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if args.command == "run":
             return _run(args)
+        if args.command == "cost":
+            optuna.logging.set_verbosity(optuna.logging.ERROR)
+            names = methods.split_names(args.methods)
+            print(cost.markdown(names, [int(count) for count in args.told.split(",")], args.asks))
+            return 0
         checkpoints = [int(count) for count in args.at.split(",")]
         rows = [row for path in args.files for row in run.read_rows(path)]
         print(report.markdown(rows, checkpoints, args.reference))
