@@ -135,7 +135,14 @@ def test_an_enqueued_trial_is_the_users_however_late() -> None:
 def test_the_text_reads_well(study: Study) -> None:
     text = str(explain(study, N_TRIALS - 1))
     assert text.startswith(f"Trial {N_TRIALS - 1}: x=")
-    for part in ("model: ", f"{N_TRIALS - 1} outcomes", "scales: ", "P(outcome <= ", "expected improvement", "outcome: "):
+    for part in (
+        "model: ",
+        f"{N_TRIALS - 1} outcomes",
+        "scales: ",
+        "P(outcome <= ",
+        "expected improvement",
+        "outcome: ",
+    ):
         assert part in text
     assert all(len(line) <= 160 for line in text.splitlines())
     assert "suggested at random, because: startup" in str(explain(study, 1))

@@ -72,6 +72,12 @@ def test_the_seed_decides_the_study() -> None:
     assert all(p != q for p, q in zip(points(study), points(run(make(2))), strict=True))
 
 
+def test_the_papers_preset_is_reproducible() -> None:
+    first, second = (run(BOGGNSampler.paper(seed=1, n_startup_trials=N_STARTUP)) for _ in range(2))
+    assert any(map(was_modelled, first.trials))
+    assert points(first) == points(second)
+
+
 def test_without_a_seed_studies_differ() -> None:
     first, second = (run(BOGGNSampler(), n_trials=2) for _ in range(2))
     assert points(first) != points(second)
@@ -395,9 +401,7 @@ class Spy(RandomSampler):
         self.calls.append(param_name)
         return super().sample_independent(study, trial, param_name, param_distribution)
 
-    def after_trial(
-        self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
-    ) -> None:
+    def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
         self.calls.append(f"after {state.name}")
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from boggn.acquisition import Moments, log_expected_improvement, log_probability_of_improvement
+from boggn.acquisition import log_expected_improvement, log_probability_of_improvement
 from boggn.config import Config
 from boggn.encoding import Encoding
 from boggn.maximise import Search, Target, from_cube, uniform
@@ -89,15 +89,10 @@ class Report(NamedTuple):
     variance: Array
 
 
-def _moments(surrogate: Conditioned, rows: Array) -> Moments:
-    mean, variance = surrogate.posterior.moments(rows)
-    return Moments(mean, variance, surrogate.posterior.covariance(rows, surrogate.best[None])[:, 0])
-
-
 @jax.jit
 def _report(surrogate: Conditioned, rows: Array) -> Report:
     acquisition = surrogate.acquisition
-    point = _moments(surrogate, rows)
+    point = surrogate.moments(rows)
     log_pi = log_probability_of_improvement(point.mean, point.variance, acquisition.cut, acquisition.head)
     log_ei = log_pi
     if acquisition.head.warp is not None:
@@ -108,7 +103,7 @@ def _report(surrogate: Conditioned, rows: Array) -> Report:
 @jax.jit
 def _gradients(surrogate: Conditioned, rows: Array) -> tuple[Array, Array]:
     def total(points: Array) -> tuple[Array, Array]:
-        values = surrogate.acquisition(_moments(surrogate, points))
+        values = surrogate.acquisition(surrogate.moments(points))
         return values.sum(), values
 
     (_, values), slopes = jax.value_and_grad(total, has_aux=True)(rows)

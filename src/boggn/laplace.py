@@ -178,12 +178,35 @@ def _posterior_variance(kernel: Array, inverse: Array, curvature: Array) -> Arra
     return jnp.where(seen, (1.0 - jnp.diag(inverse) / safe) / safe, jnp.diag(kernel))
 
 
-def moments_from(cross: Array, prior_variance: Array, prior_mean: Array, dual: Array, whitener: Array) -> tuple[Array, Array]:
+class Anchor(NamedTuple):
+    """A row of the design that others are compared with: its unit vector, and W K_n of that row."""
+
+    unit: Array
+    seen: Array
+
+
+def moments_from(
+    cross: Array, prior_variance: Array, prior_mean: Array, dual: Array, whitener: Array
+) -> tuple[Array, Array]:
     r"""Mean m_0 + K_* a and variance K_** - K_* (K + Lambda^-1)^-1 K_*' of the latent (PAPER.md 6).
 
     `cross` is (B, N); the variance is clipped at a rounding error above zero.
     """
-    mean = prior_mean + cross @ dual
-    explained = jnp.sum((cross @ whitener.T) ** 2, axis=1)
+    mean, variance, _ = _conditional(cross, prior_variance, prior_mean, dual, whitener)
+    return mean, variance
+
+
+def anchored_moments_from(
+    cross: Array, prior_variance: Array, prior_mean: Array, dual: Array, whitener: Array, anchor: Anchor
+) -> tuple[Array, Array, Array]:
+    """The same, and the covariance of the latent with that at the anchor."""
+    mean, variance, seen = _conditional(cross, prior_variance, prior_mean, dual, whitener)
+    return mean, variance, cross @ anchor.unit - seen @ anchor.seen
+
+
+def _conditional(
+    cross: Array, prior_variance: Array, prior_mean: Array, dual: Array, whitener: Array
+) -> tuple[Array, Array, Array]:
+    seen = cross @ whitener.T
     floor = jnp.finfo(cross.dtype).eps * prior_variance
-    return mean, jnp.maximum(prior_variance - explained, floor)
+    return prior_mean + cross @ dual, jnp.maximum(prior_variance - jnp.sum(seen**2, axis=1), floor), seen

@@ -250,17 +250,19 @@ class _Rows:
     """Unit rows of finished trials, which never change: encoded once for as long as the space stays the same."""
 
     def __init__(self) -> None:
-        self._encoding: Encoding | None = None
-        self._rows: dict[tuple[int, datetime | None], Floats | None] = {}
+        self._known: tuple[Encoding | None, dict[tuple[int, datetime | None], Floats | None]] = (None, {})
 
     def of(self, trial: FrozenTrial, encoding: Encoding) -> Floats | None:
         """The unit row of a finished trial; None if it lies outside the space as it is now."""
-        if self._encoding != encoding:
-            self._encoding, self._rows = encoding, {}
+        # Another thread may be asking about another space: encoding and rows are only ever replaced together.
+        known, rows = self._known
+        if known != encoding:
+            rows = {}
+            self._known = (encoding, rows)
         key = (trial._trial_id, trial.datetime_complete)  # noqa: SLF001  numbers repeat between studies
-        if key not in self._rows:
-            self._rows[key] = encoding.to_unit(trial.params) if encoding.contains(trial.params) else None
-        return self._rows[key]
+        if key not in rows:
+            rows[key] = encoding.to_unit(trial.params) if encoding.contains(trial.params) else None
+        return rows[key]
 
 
 def _history(study: Study, asking: int, encoding: Encoding, rows: _Rows) -> History:
@@ -273,7 +275,7 @@ def _history(study: Study, asking: int, encoding: Encoding, rows: _Rows) -> Hist
     sign = _sign(study)
     trials = [trial for trial in study.get_trials(deepcopy=False) if trial.number != asking]
     complete = [sign * trial.values[0] for trial in trials if trial.state == TrialState.COMPLETE]
-    middle = float(np.median(complete)) if complete else None
+    middle = sorted(complete)[len(complete) // 2] if complete else None  # np.median would add up infinities
     units, values, numbers, running = [], [], [], []
     for trial in trials:
         if trial.state == TrialState.RUNNING:

@@ -3,7 +3,7 @@ r"""A classifier fitted to a history, conditioned on it, and ready to be searche
 | here          | meaning                                                                               |
 |---------------|---------------------------------------------------------------------------------------|
 | `Surrogate`   | what the engine searches and records                                                   |
-| `Conditioned` | a posterior with the encoded incumbent x* and the acquisition, as compiled code takes it |
+| `Conditioned` | a posterior with the incumbent x* and the acquisition, as compiled code takes it         |
 | `Memory`      | fits already made, by the bytes they were made from: a saving of time, never of information |
 
 Two networks, one seam: the wide one with its closed-form prior, and the multilayer perceptron, linearised at its mode.
@@ -26,11 +26,12 @@ from jax import Array
 from numpy.typing import NDArray
 
 from boggn import evidence, perceptron
-from boggn.acquisition import Acquisition, Incumbent, Kind
+from boggn.acquisition import Acquisition, Incumbent, Kind, Moments
 from boggn.config import Config
 from boggn.encoding import Encoding
 from boggn.evidence import Data
 from boggn.labels import threshold, utilities
+from boggn.laplace import Anchor
 from boggn.network.spec import WIDE
 from boggn.network.wide import WideFeatures
 from boggn.observed import MOST_OBSERVED, MOST_RUNNING, History, Observed, arrange, scheduled
@@ -73,21 +74,22 @@ class Memory:
 class Posterior(Protocol):
     """What every posterior structure answers."""
 
-    def moments(self, rows: Array) -> tuple[Array, Array]:
-        """Mean and variance of the latent at encoded rows."""
-
-    def covariance(self, left: Array, right: Array) -> Array:
-        """Covariance of the latent between two sets of encoded rows."""
+    def anchored_moments(self, rows: Array, anchor: Anchor) -> tuple[Array, Array, Array]:
+        """Of the latent at encoded rows: mean, variance, and covariance with that at the anchor."""
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["posterior", "best", "acquisition"], meta_fields=[])
+@partial(jax.tree_util.register_dataclass, data_fields=["posterior", "anchor", "acquisition"], meta_fields=[])
 @dataclass(frozen=True)
 class Conditioned:
     """What compiled code needs: a posterior, the encoded incumbent, and what is to be maximised."""
 
     posterior: Posterior
-    best: Array
+    anchor: Anchor
     acquisition: Acquisition
+
+    def moments(self, rows: Array) -> Moments:
+        """Of the latent at encoded rows."""
+        return Moments(*self.posterior.anchored_moments(rows, self.anchor))
 
 
 @dataclass(frozen=True)
@@ -154,16 +156,17 @@ _Fitted = tuple[Conditioned, Conditioned, Array, dict[str, Any]]
 
 
 def _ready(
-    posterior: Posterior, head: Head, latent: Array, data: Data, waiting: Array, tau: Array, kind: Kind
+    posterior: FunctionPosterior | LinearisedPosterior, head: Head, latent: Array, data: Data, waiting: Array, tau: Array, kind: Kind
 ) -> tuple[Conditioned, Array]:
     """Find the incumbent among all rows known or running; also the ranking of the rows, smaller being better."""
     ranked = latent if head.warp is not None else -latent
     known = (data.weight > 0) | (waiting > 0)
-    best = data.rows[jnp.argmin(jnp.where(known, ranked, jnp.inf))]
-    mean, variance = posterior.moments(best[None])
+    best = jnp.argmin(jnp.where(known, ranked, jnp.inf))
+    anchor = posterior.anchor(jax.nn.one_hot(best, len(ranked), dtype=ranked.dtype))
+    mean, variance, _ = posterior.anchored_moments(data.rows[best][None], anchor)
     cut = jnp.zeros(()) if head.warp is None else head.warp.target(tau)
     acquisition = Acquisition(head, Incumbent(mean[0], variance[0]), cut, kind)
-    return Conditioned(posterior, best, acquisition), ranked
+    return Conditioned(posterior, anchor, acquisition), ranked
 
 
 def _believed(head: Head, waiting: Array) -> Array:
@@ -234,7 +237,7 @@ def _wide(request: _Request) -> _Fitted | None:
 def _draw_wide(conditioned: Conditioned, features: WideFeatures, weight: Array, noise: Array) -> Conditioned:
     posterior = conditioned.posterior
     assert isinstance(posterior, FunctionPosterior)
-    return Conditioned(posterior.draw(features, weight, noise), conditioned.best, conditioned.acquisition)
+    return Conditioned(posterior.draw(features, weight, noise), conditioned.anchor, conditioned.acquisition)
 
 
 def _short(values: Any) -> list[float]:
@@ -260,7 +263,7 @@ def _perceptron(request: _Request) -> _Fitted | None:
     searched = conditioned
     if kind == "thompson":
         draw = posterior.draw(jax.random.key(request.seed[1]))
-        searched = Conditioned(draw, conditioned.best, conditioned.acquisition)
+        searched = Conditioned(draw, conditioned.anchor, conditioned.acquisition)
     scales = dict(zip(trained.scales, _short(trained.scales.values()), strict=True))
     return conditioned, searched, ranked, {
         # Running points change what is expected of x, not what the outcomes say of the model.

@@ -64,7 +64,9 @@ DISTRIBUTIONS: list[BaseDistribution] = [
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=repr)
 @pytest.mark.parametrize("preset", [BOGGNSampler, BOGGNSampler.paper], ids=["default", "paper"])
-def test_what_the_model_suggests_is_in_the_space(preset: Callable[..., BOGGNSampler], distribution: BaseDistribution) -> None:
+def test_what_the_model_suggests_is_in_the_space(
+    preset: Callable[..., BOGGNSampler], distribution: BaseDistribution
+) -> None:
     r"""As Optuna's cases for relative sampling, with enough outcomes told for the model to be the one who suggests."""
     space: dict[str, BaseDistribution] = {"x": distribution, "y": FloatDistribution(-1.0, 1.0)}
     study = optuna.create_study(sampler=preset(seed=0, n_startup_trials=N_STARTUP, epsilon=0.0))

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from boggn.laplace import find_mode, log_evidence_at, moments_from, whiten
+from boggn.laplace import Anchor, anchored_moments_from, find_mode, log_evidence_at, moments_from, whiten
 from boggn.likelihood import Likelihood
 from boggn.network.wide import WideFeatures, prior_covariance
 
@@ -72,6 +72,16 @@ class FunctionPosterior:
         cross = self.prior.covariance(rows, self.rows)
         return moments_from(cross, self.prior.variance(rows), jnp.zeros((), cross.dtype), self.dual, self.whitener)
 
+    def anchor(self, unit: Array) -> Anchor:
+        """One of the rows conditioned on, picked by its unit vector."""
+        return Anchor(unit, self.whitener @ (self.prior.covariance(self.rows, self.rows) @ unit))
+
+    def anchored_moments(self, rows: Array, anchor: Anchor) -> tuple[Array, Array, Array]:
+        """Mean and variance at encoded rows, and the covariance with the latent at the anchor."""
+        cross = self.prior.covariance(rows, self.rows)
+        still = jnp.zeros((), cross.dtype)
+        return anchored_moments_from(cross, self.prior.variance(rows), still, self.dual, self.whitener, anchor)
+
     def covariance(self, left: Array, right: Array) -> Array:
         """Posterior covariance of the latent between two sets of encoded rows."""
         seen_left = self.prior.covariance(left, self.rows) @ self.whitener.T
@@ -119,13 +129,10 @@ class FunctionDraw:
     weight: Array
     dual: Array
 
-    def moments(self, rows: Array) -> tuple[Array, Array]:
-        """The draw at encoded rows, and no variance."""
+    def anchored_moments(self, rows: Array, anchor: Anchor) -> tuple[Array, Array, Array]:
+        """The draw at encoded rows, without variance or covariance."""
+        del anchor
         prior = self.prior
         jacobian = self.features.jacobian(rows, prior.log_lengths, prior.log_amplitude, prior.column)
         value = jacobian @ self.weight + prior.covariance(rows, self.rows) @ self.dual
-        return value, jnp.zeros_like(value)
-
-    def covariance(self, left: Array, right: Array) -> Array:
-        """None."""
-        return jnp.zeros((left.shape[0], right.shape[0]), left.dtype)
+        return value, jnp.zeros_like(value), jnp.zeros_like(value)

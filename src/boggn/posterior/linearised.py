@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from boggn.fit import MapFit
-from boggn.laplace import moments_from, whiten
+from boggn.laplace import Anchor, anchored_moments_from, moments_from, whiten
 from boggn.network import mlp
 from boggn.network.mlp import Factors
 
@@ -52,10 +52,14 @@ class LinearisedPosterior:
         found: tuple[Array, Array] = _moments(self, x)
         return found
 
-    def covariance(self, left: Array, right: Array) -> Array:
-        """Posterior covariance of the latent between two sets of encoded rows."""
-        found: Array = _covariance(self, left, right)
-        return found
+    def anchor(self, unit: Array) -> Anchor:
+        """One of the rows conditioned on, picked by its unit vector."""
+        kernel = mlp.kernel(self.factors, self.factors, _row_variance(self.fit))
+        return Anchor(unit, self.whitener @ (kernel @ unit))
+
+    def anchored_moments(self, x: Array, anchor: Anchor) -> tuple[Array, Array, Array]:
+        """Mean and variance at encoded rows, and the covariance with the latent at the anchor."""
+        return anchored_moments_from(*_cross(self, x), self.whitener, anchor)
 
     def sample(self, key: Array, count: int, x: Array) -> Array:
         """Joint draws of the linearised network at encoded rows, (count, B); one key is one set of functions."""
@@ -85,14 +89,12 @@ class LinearisedDraw:
     fit: MapFit
     step: Array
 
-    def moments(self, x: Array) -> tuple[Array, Array]:
-        """The draw at encoded rows, and no variance."""
+    def anchored_moments(self, x: Array, anchor: Anchor) -> tuple[Array, Array, Array]:
+        """The draw at encoded rows, without variance or covariance."""
+        del anchor
         rows = _factors(self.fit, x)
-        return rows.latent + mlp.push(rows, self.step), jnp.zeros_like(rows.latent)
-
-    def covariance(self, left: Array, right: Array) -> Array:
-        """None."""
-        return jnp.zeros((left.shape[0], right.shape[0]), left.dtype)
+        still = jnp.zeros_like(rows.latent)
+        return rows.latent + mlp.push(rows, self.step), still, still
 
 
 def _factors(fit: MapFit, x: Array) -> Factors:
@@ -110,23 +112,18 @@ def _condition(fit: MapFit, running: Array | float) -> LinearisedPosterior:
     return LinearisedPosterior(fit, rows, curvature, whiten(mlp.kernel(rows, rows, _row_variance(fit)), curvature))
 
 
-@jax.jit
-def _moments(posterior: LinearisedPosterior, x: Array) -> tuple[Array, Array]:
+def _cross(posterior: LinearisedPosterior, x: Array) -> tuple[Array, Array, Array, Array]:
+    """K_*, diag K_**, m_0 and the dual vector that the moments are made from."""
     variance = _row_variance(posterior.fit)
     rows = _factors(posterior.fit, x)
     cross = mlp.kernel(rows, posterior.factors, variance)
     # The mean at theta_map is the network's own output: the dual vector adds nothing to it.
-    still = jnp.zeros_like(posterior.curvature)
-    return moments_from(cross, mlp.kernel_diagonal(rows, variance), rows.latent, still, posterior.whitener)
+    return cross, mlp.kernel_diagonal(rows, variance), rows.latent, jnp.zeros_like(posterior.curvature)
 
 
 @jax.jit
-def _covariance(posterior: LinearisedPosterior, left: Array, right: Array) -> Array:
-    variance = _row_variance(posterior.fit)
-    left_rows, right_rows = _factors(posterior.fit, left), _factors(posterior.fit, right)
-    seen_left = mlp.kernel(left_rows, posterior.factors, variance) @ posterior.whitener.T
-    seen_right = mlp.kernel(right_rows, posterior.factors, variance) @ posterior.whitener.T
-    return mlp.kernel(left_rows, right_rows, variance) - seen_left @ seen_right.T
+def _moments(posterior: LinearisedPosterior, x: Array) -> tuple[Array, Array]:
+    return moments_from(*_cross(posterior, x), posterior.whitener)
 
 
 @partial(jax.jit, static_argnames=("count",))
