@@ -34,7 +34,7 @@ def was_modelled(study: Study, number: int = -1) -> bool:
 # ----------------------------------------------------------------------------------------------------------- options
 WRONG: list[tuple[str, Any, str]] = [
     *[("gamma", value, "a number in (0, 1)") for value in (0.0, 1.0, -0.1, 1.5, NAN, INF, True, "0.3", None)],
-    *[("epsilon", value, "a number in [0, 1]") for value in (-1e-9, 1.1, NAN, INF, False, "0", None)],
+    *[("epsilon", value, "a number in [0, 1]") for value in (-1e-9, 1.1, NAN, INF, False, "0", [0.1])],
     *[("prior_precision", value, "a number in (0, inf)") for value in (0.0, -1.0, NAN, INF, True, "laplace", None)],
     *[("thresholds", value, "one of 'all', 'one'") for value in ("two", "", "All", None, 1, ["all"])],
     *[("link", value, "one of 'probit', 'logit'") for value in ("cauchit", None, 0)],
@@ -108,6 +108,7 @@ def test_an_unknown_option_is_an_ordinary_mistake() -> None:
         {"gamma": 1 - 1e-9},
         {"epsilon": 0},
         {"epsilon": 1},
+        {"epsilon": None},
         {"n_startup_trials": 0},
         {"seed": 0},
         {"seed": 2**63 - 1},

@@ -13,7 +13,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 
 import strategies
 from boggn.encoding import Encoding, padded_width
-from boggn.maximise import BLOCK, STARTS, Options, Search, Target, from_cube, uniform
+from boggn.maximise import BLOCK, STARTS, Options, Search, Target, everything, from_cube, uniform
 
 CONTINUOUS = {"a": FloatDistribution(-5.0, 5.0), "b": FloatDistribution(1e-4, 1.0, log=True)}
 DISCRETE = {
@@ -203,7 +203,9 @@ def test_it_is_no_worse_than_its_starts_on_a_function_that_misleads_it(space):
 @pytest.mark.parametrize("space", SPACES)
 def test_another_seed_looks_elsewhere(space):
     bowl, _ = bowl_of(SPACES[space])
-    one, other = (search_of(SPACES[space], bowl.target, seed).candidates(np.empty((0, len(SPACES[space])))) for seed in (0, 1))
+    one, other = (
+        search_of(SPACES[space], bowl.target, seed).candidates(np.empty((0, len(SPACES[space])))) for seed in (0, 1)
+    )
     assert not np.array_equal(one, other)
 
 
@@ -212,7 +214,9 @@ def test_several_points_are_the_best_distinct_ones():
     units, values = search_of(DISCRETE, bowl.target).run(np.empty((0, 4)), count=6)
     assert len({row.tobytes() for row in units}) == 6
     np.testing.assert_array_equal(values, np.sort(values)[::-1])
-    with_candidates = search_of(DISCRETE, bowl.target).score(search_of(DISCRETE, bowl.target).candidates(np.empty((0, 4))))
+    with_candidates = search_of(DISCRETE, bowl.target).score(
+        search_of(DISCRETE, bowl.target).candidates(np.empty((0, 4)))
+    )
     assert values[5] >= np.unique(with_candidates)[-6:].min() - 1e-12
 
 
@@ -263,11 +267,13 @@ def grid(space):
 )
 def test_the_last_configurations_of_a_space_are_found(space, left, seed):
     bowl, _ = bowl_of(space)
-    everything = grid(space)
-    np.random.default_rng(seed).shuffle(everything)
-    forbidden = frozenset(row.tobytes() for row in everything[left:])
-    units, values = search_of(space, bowl.target, seed, forbidden=forbidden).run(everything[left : left + 5], count=left)
-    assert {row.tobytes() for row in units} == {row.tobytes() for row in everything[:left]}
+    whole = grid(space)
+    np.random.default_rng(seed).shuffle(whole)
+    forbidden = frozenset(row.tobytes() for row in whole[left:])
+    units, values = search_of(space, bowl.target, seed, forbidden=forbidden).run(
+        everything[left : left + 5], count=left
+    )
+    assert {row.tobytes() for row in units} == {row.tobytes() for row in whole[:left]}
     assert np.all(np.isfinite(values))
 
 
@@ -275,13 +281,44 @@ def test_a_grid_of_many_levels_is_searched_like_a_continuum_and_exhausted_like_a
     space = {"i": IntDistribution(0, 999), "c": CategoricalDistribution(["x", "y"])}
     encoding = Encoding.of(space)
     assert encoding.kinds == ("categorical", "continuous")
-    everything = encoding.to_units([{"i": i, "c": c} for i in range(1000) for c in "xy"])
-    bowl = Bowl(encoding, everything[700])
-    last = everything[123]
-    forbidden = frozenset(row.tobytes() for row in everything) - {last.tobytes()}
-    units, _ = search_of(space, bowl.target, forbidden=frozenset(forbidden)).run(everything[:5])
+    whole = encoding.to_units([{"i": i, "c": c} for i in range(1000) for c in "xy"])
+    bowl = Bowl(encoding, whole[700])
+    last = whole[123]
+    forbidden = frozenset(row.tobytes() for row in whole) - {last.tobytes()}
+    units, _ = search_of(space, bowl.target, forbidden=frozenset(forbidden)).run(whole[:5])
     np.testing.assert_array_equal(units, [last])
-    np.testing.assert_array_equal(search_of(space, bowl.target).run(everything[:5])[0], [everything[700]])
+    np.testing.assert_array_equal(search_of(space, bowl.target).run(whole[:5])[0], [whole[700]])
+
+
+def test_where_everything_is_forbidden_a_point_is_given_all_the_same():
+    whole = grid({"c": DISCRETE["c"]})
+    bowl, _ = bowl_of({"c": DISCRETE["c"]})
+    forbidden = frozenset(row.tobytes() for row in whole)
+    units, values = search_of({"c": DISCRETE["c"]}, bowl.target, forbidden=forbidden).run(whole, count=2)
+    assert units.shape == (1, 1)
+    assert values[0] == -np.inf
+
+
+@pytest.mark.parametrize(
+    "distribution",
+    [
+        IntDistribution(-3, 900, step=3),
+        IntDistribution(2, 700, log=True),
+        FloatDistribution(0.1, 30.1, step=0.1),
+        IntDistribution(5, 6),
+        IntDistribution(5, 5),
+        FloatDistribution(2.0, 2.0),
+        CategoricalDistribution([True, 1, "x"]),
+    ],
+)
+def test_everything_is_all_there_is(distribution):
+    space = {"p": distribution, "c": DISCRETE["c"]}
+    encoding = Encoding.of(space)
+    units = everything(encoding, encoding.size)
+    assert len({row.tobytes() for row in units}) == len(units) == encoding.size
+    np.testing.assert_array_equal(encoding.snap(units), units)
+    assert everything(encoding, encoding.size - 1) is None
+    assert everything(Encoding.of(CONTINUOUS), 10**9) is None
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -22,6 +22,8 @@ from boggn.posterior.linearised import LinearisedPosterior
 
 CASES = [(kind, link) for kind in ("one", "all") for link in ("logit", "probit")]
 BOTH = (FullPosterior, LinearisedPosterior)
+SPECS = [MLP((5, 4), activation) for activation in get_args(Activation)] + [MLP(()), MLP((6,)), MLP((3, 4, 5), "silu")]
+SPEC = MLP((5, 4), "tanh")
 N, PADDED, WIDTH, QUERIES = 12, 16, 3, 6
 
 
@@ -35,7 +37,7 @@ def queries(dtype=jnp.float64):
     return jnp.asarray(np.random.default_rng(5).uniform(-1.5, 1.5, (QUERIES, WIDTH)), dtype)
 
 
-def trained(kind="one", link="logit", spec=MLP((5, 4), "tanh"), steps=3, rows=PADDED, dtype=jnp.float64) -> MapFit:
+def trained(kind="one", link="logit", spec=SPEC, steps=3, rows=PADDED, dtype=jnp.float64) -> MapFit:
     """A network on its way to the mode (its gradient there is not zero), with a different precision per group."""
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, (PADDED, WIDTH))
@@ -116,11 +118,10 @@ class TestAgainstTheReference:
             assert values[0] == pytest.approx(values[1], rel=1e-9)
 
 
-@pytest.mark.parametrize("activation", get_args(Activation))
-@pytest.mark.parametrize("hidden", [(), (6,), (5, 4)])
+@pytest.mark.parametrize("spec", SPECS, ids=str)
 @pytest.mark.parametrize("kind", ["one", "all"])
-def test_full_equals_function_space(kind, hidden, activation):
-    fit, x = trained(kind, spec=MLP(hidden, activation)), queries()
+def test_full_equals_function_space(kind, spec):
+    fit, x = trained(kind, spec=spec), queries()
     full, linearised = FullPosterior.of(fit), LinearisedPosterior.of(fit)
     for found, expected in zip(linearised.moments(x), full.moments(x), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9)
@@ -224,13 +225,13 @@ class TestLaplax:
 
     @staticmethod
     def problem(kind):
-        spec, delta = MLP((5, 4), "tanh"), 0.7
+        spec, delta = SPEC, 0.7
         fit = trained(kind, "logit" if kind == "one" else "probit", spec=spec)
         fit = MapFit(spec, fit.params, jnp.full(fit.params.shape, delta), fit.likelihood, fit.design, fit.log_posterior)
         likelihood = fit.likelihood
 
-        def model_fn(input, params):
-            return mlp.logit(spec, mlp.unravel(spec, params, WIDTH), input[None])[0]
+        def model_fn(input, params):  # noqa: A002 - laplax calls it by this name
+            return mlp.logit(spec, mlp.unravel(spec, params, WIDTH), input[None])
 
         # laplax has no weights per observation: they travel with the target, into a loss of ours.
         value = likelihood.z if kind == "one" else likelihood.target
@@ -238,9 +239,9 @@ class TestLaplax:
 
         def loss_fn(latent, target):
             if kind == "one":
-                return target[1] * (jax.nn.softplus(latent) - target[0] * latent)
+                return target[1] * (jax.nn.softplus(latent[0]) - target[0] * latent[0])
             constant = jnp.log(0.3) + 0.5 * jnp.log(2 * jnp.pi)
-            return target[1] * (0.5 * ((target[0] - latent) / 0.3) ** 2 + constant)
+            return target[1] * (0.5 * ((target[0] - latent[0]) / 0.3) ** 2 + constant)
 
         return fit, model_fn, data, loss_fn, {"prior_prec": delta}
 
@@ -261,7 +262,6 @@ class TestLaplax:
         ggn = pytest.importorskip("laplax.curv.ggn")
         fit, model_fn, data, loss_fn, prior = self.problem(kind)
         product = ggn.create_ggn_mv(model_fn, fit.params, data, loss_fn)
-        state = cov.create_posterior_fn("full", product, layout=fit.params)(prior)
         predict = pushforward.set_lin_pushforward(
             model_fn=model_fn,
             mean_params=fit.params,
@@ -269,12 +269,10 @@ class TestLaplax:
             prior_arguments=prior,
             pushforward_fns=[pushforward.lin_setup, pushforward.lin_pred_mean, pushforward.lin_pred_var],
         )
-        assert state.state["scale"].shape == (fit.params.size,) * 2
         mean, variance = posterior.of(fit).moments(queries())
-        for row, expected_mean, expected in zip(queries(), mean, variance, strict=True):
-            found = predict(row)
-            assert float(found["pred_mean"]) == pytest.approx(float(expected_mean), rel=1e-9)
-            assert float(jnp.squeeze(found["pred_var"])) == pytest.approx(float(expected), rel=1e-8)
+        found = jax.jit(jax.vmap(predict))(queries())
+        np.testing.assert_allclose(found["pred_mean"][:, 0], mean, rtol=1e-9)
+        np.testing.assert_allclose(np.reshape(found["pred_var"], QUERIES), variance, rtol=1e-8)
 
     @pytest.mark.parametrize("posterior", BOTH)
     @pytest.mark.parametrize("kind", ["one", "all"])

@@ -99,7 +99,9 @@ def test_equal_outcomes_have_no_scale(values):
     assert scale_of(np.array(values)) is None
 
 
-@pytest.mark.parametrize("values", [[0.0, 8e307, 8e307, 8e307], [-8e307, 8e307], [0.0, 0.0, 0.0] + [8e307] * 6, [0.0, 1.0, 1e300]])
+@pytest.mark.parametrize(
+    "values", [[0.0, 8e307, 8e307, 8e307], [-8e307, 8e307], [0.0, 0.0, 0.0] + [8e307] * 6, [0.0, 1.0, 1e300]]
+)
 def test_huge_outcomes_do_not_overflow(values):
     values = np.array(values)
     scale = scale_of(values)

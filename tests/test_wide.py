@@ -67,7 +67,9 @@ def likelihood_of(kind, link, target, weight=None):
 
 def written_out(kind, link, target):
     """Log-likelihood, gradient and curvature of the same likelihood, from the reference."""
-    forms = (getattr(reference, f"{kind}_threshold{'s' * (kind == 'all')}{end}") for end in ("", "_gradient", "_curvature"))
+    forms = (
+        getattr(reference, f"{kind}_threshold{'s' * (kind == 'all')}{end}") for end in ("", "_gradient", "_curvature")
+    )
     if kind == "one":
         return [lambda g, form=form: form(link, g, (target < 0.2) * 1.0, np.ones(len(g))) for form in forms]
     return [lambda g, form=form: form(link, g, target, NOISE, np.ones(len(g))) for form in forms]

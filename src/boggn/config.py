@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from boggn.errors import ConfigurationError
-from boggn.network.spec import MLP, parse_network
+from boggn.network.spec import MLP, WIDE, parse_network
 
 Thresholds = Literal["all", "one"]
 Link = Literal["probit", "logit"]
@@ -26,7 +26,7 @@ class Config:
     | `network` | the wide cosine network, or a multilayer perceptron |
     | `gamma` | proportion of trials called good; with all thresholds it only sets what `pi` and the records mean |
     | `acquisition` | expected improvement, probability of improvement, upper confidence bound, Thompson sampling |
-    | `epsilon` | probability of a random suggestion |
+    | `epsilon` | probability of a random suggestion; if None, the paper's 0.1 with one threshold and 0 with all |
     | `prior_precision` | delta of an MLP's prior, or "evidence" to have it chosen |
     | `training` | how an MLP reaches its mode |
     | `n_startup_trials` | space-filling trials before the first fit |
@@ -38,7 +38,7 @@ class Config:
     network: Literal["wide"] | MLP = "wide"
     gamma: float = 1.0 / 3.0
     acquisition: AcquisitionName = "ei"
-    epsilon: float = 0.0
+    epsilon: float | None = None
     prior_precision: float | Literal["evidence"] = "evidence"
     training: Training = "gauss-newton"
     n_startup_trials: int = 10
@@ -51,15 +51,27 @@ class Config:
         _one_of("training", self.training, get_args(Training))
         object.__setattr__(self, "network", parse_network(self.network))
         _real("gamma", self.gamma, 0.0, 1.0, ends=False)
-        _real("epsilon", self.epsilon, 0.0, 1.0, ends=True)
+        if self.epsilon is not None:
+            _real("epsilon", self.epsilon, 0.0, 1.0, ends=True, otherwise="None or ")
         if self.prior_precision != EVIDENCE:
-            _real("prior_precision", self.prior_precision, 0.0, float("inf"), ends=False)
-        if isinstance(self.n_startup_trials, bool) or not isinstance(self.n_startup_trials, int):
-            raise ConfigurationError.invalid("n_startup_trials", self.n_startup_trials, "a whole number, 0 or more")
-        if self.n_startup_trials < 0:
+            _real("prior_precision", self.prior_precision, 0.0, float("inf"), ends=False, otherwise=f"{EVIDENCE!r} or ")
+            if self.network == WIDE or self.thresholds == "all":
+                allowed = f"{EVIDENCE!r} unless network is an MLP and thresholds is 'one'"
+                raise ConfigurationError.invalid("prior_precision", self.prior_precision, allowed)
+        elif self.training == "adam":
+            allowed = "'gauss-newton' unless prior_precision is a number, as in the paper"
+            raise ConfigurationError.invalid("training", self.training, allowed)
+        if type(self.n_startup_trials) is not int or self.n_startup_trials < 0:
             raise ConfigurationError.invalid("n_startup_trials", self.n_startup_trials, "a whole number, 0 or more")
         if not isinstance(self.deterministic_objective, bool):
             raise ConfigurationError.invalid("deterministic_objective", self.deterministic_objective, "True or False")
+
+    @property
+    def chance_of_random(self) -> float:
+        """Epsilon, its default resolved."""
+        if self.epsilon is None:
+            return 0.1 if self.thresholds == "one" else 0.0
+        return self.epsilon
 
 
 def _one_of(field: str, value: object, allowed: tuple[str, ...]) -> None:
@@ -67,9 +79,9 @@ def _one_of(field: str, value: object, allowed: tuple[str, ...]) -> None:
         raise ConfigurationError.invalid(field, value, "one of " + ", ".join(map(repr, allowed)))
 
 
-def _real(field: str, value: object, low: float, high: float, *, ends: bool) -> None:
+def _real(field: str, value: object, low: float, high: float, *, ends: bool, otherwise: str = "") -> None:
     brackets = "[]" if ends else "()"
-    allowed = f"a number in {brackets[0]}{low:g}, {high:g}{brackets[1]}"
+    allowed = f"{otherwise}a number in {brackets[0]}{low:g}, {high:g}{brackets[1]}"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ConfigurationError.invalid(field, value, allowed)
     inside = low <= value <= high if ends else low < value < high

@@ -41,7 +41,7 @@ class Suggestion:
 def suggest(config: Config, encoding: Encoding, history: History, seed: list[int], memory: Memory) -> Suggestion:
     """The next point to evaluate, by Algorithm 1 with the configured classifier."""
     rng = np.random.default_rng(seed)
-    if rng.random() < config.epsilon:
+    if rng.random() < config.chance_of_random:
         return _random(encoding, rng, "epsilon")
     began = time.perf_counter()
     with jax.enable_x64(True):

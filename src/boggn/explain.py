@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 from boggn.errors import ConfigurationError, StudyError
@@ -24,6 +25,7 @@ class Model:
     running: int
     gamma: float
     threshold: float
+    better: Literal["<=", ">="]
     log_evidence: float
     scales: dict[str, Any]
     class_probability: float
@@ -65,16 +67,18 @@ def explain(study: Study, trial_number: int) -> Explanation:
     record = stored["record"]
     if "random" in record:
         return Explanation(trial_number, trial.params, value, record["random"], None)
-    return Explanation(trial_number, trial.params, value, None, _model(record))
+    better: Literal["<=", ">="] = ">=" if study.direction == StudyDirection.MAXIMIZE else "<="
+    return Explanation(trial_number, trial.params, value, None, _model(record, better))
 
 
-def _model(record: dict[str, Any]) -> Model:
+def _model(record: dict[str, Any], better: Literal["<=", ">="]) -> Model:
     return Model(
         name=record["model"],
         observations=record["observations"],
         running=record["running"],
         gamma=record["gamma"],
         threshold=record["threshold"],
+        better=better,
         log_evidence=record["log_evidence"],
         scales=record["scales"],
         class_probability=record["pi"],
@@ -100,11 +104,11 @@ def _trial(study: Study, number: int) -> FrozenTrial:
 def _describe(model: Model) -> list[str]:
     seen = f"{model.observations} outcomes" + (f" and {model.running} running trials" if model.running else "")
     scales = ", ".join(f"{name} {_short(value)}" for name, value in model.scales.items())
+    chance = f"{model.ratio:.3g} times the {model.gamma:.0%} of the trials so far"
     return [
         f"  model: {model.name}; {seen}; log evidence {model.log_evidence:.4g}",
         f"  scales: {scales}",
-        f"  P(outcome <= {model.threshold:.6g}) = {model.class_probability:.3g}, "
-        f"the best {model.gamma:.0%} so far: {model.ratio:.3g} times the chance of an average trial",
+        f"  P(outcome {model.better} {model.threshold:.6g}) = {model.class_probability:.3g}; {chance}",
         f"  expected improvement on the best: {model.expected_improvement:.3g}",
         f"  took {1e3 * model.fit_seconds:.1f} ms to fit and {1e3 * model.maximise_seconds:.1f} ms to search",
     ]

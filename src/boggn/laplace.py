@@ -108,6 +108,7 @@ def find_mode(kernel: Array, prior_mean: Array, likelihood: Likelihood) -> Mode:
     # The first step starts from the likelihood's own guess, not from the prior mean: with all thresholds and little
     # noise the targets are nearly the mode, and a quadratic likelihood is solved by this one step.
     latent = likelihood.start()
+    dual = jnp.zeros_like(latent)
     if not likelihood.quadratic:
         dual = _newton_step(kernel, prior_mean, likelihood, latent)
         value, latent = _objective(kernel, prior_mean, likelihood, dual)
@@ -159,7 +160,14 @@ def log_evidence(kernel: Array, prior_mean: Array, likelihood: Likelihood) -> Ar
     pull = shift - inverse @ (frozen_kernel @ shift)
     kernel_bar = 0.5 * jnp.outer(mode.dual, mode.dual) - 0.5 * inverse + jnp.outer(pull, mode.dual)
     value, kernel_bar, mean_bar, latent, spread, push = lax.stop_gradient(
-        (log_evidence_at(frozen_kernel, frozen, mode), kernel_bar, mode.dual + pull, mode.latent, spread, frozen_kernel @ pull)
+        (
+            log_evidence_at(frozen_kernel, frozen, mode),
+            kernel_bar,
+            mode.dual + pull,
+            mode.latent,
+            spread,
+            frozen_kernel @ pull,
+        )
     )
     surrogate = (
         jnp.sum(kernel_bar * kernel)

@@ -5,7 +5,8 @@ unit rows of the encoding; every point returned is inside the bounds and on its 
 
 | space      | method                                                                                |
 |------------|----------------------------------------------------------------------------------------|
-| all        | random and neighbouring candidates, scored in blocks of one fixed size                  |
+| small      | every point scored                                                                      |
+| all others | random and neighbouring candidates, scored in blocks of one fixed size                  |
 | continuous | L-BFGS-B from several starts at once, gradients from JAX                                 |
 | discrete   | exhaustive one-coordinate swaps to a fixed point                                         |
 | mixed      | the two in turn                                                                          |
@@ -33,6 +34,8 @@ TOLERANCE = 1e-6
 ROUNDS = 2
 """Turns of continuous and discrete search in a mixed space."""
 _WORST = -1e300
+_BARRIER = 1e3
+"""How much worse than its start a climb takes a point to be whose value is not finite."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,9 @@ class Search:
 
     def run(self, incumbents: Floats, count: int = 1) -> tuple[Floats, Floats]:
         """The best `count` points found and their values, best first."""
+        # So a space that is nearly used up gives its last points, which random candidates would miss.
+        if (every := everything(self.encoding, self.options.n_random + len(self.forbidden))) is not None:
+            return _best(every, self.score(every), count)
         units = self.candidates(incumbents)
         values = self.score(units)
         starts = self._starts(units, values)
@@ -122,19 +128,21 @@ class Search:
     def _starts(self, units: Floats, values: Floats) -> Floats:
         """Half the starts are the best candidates, half are drawn by the softmax of their values."""
         order = np.argsort(-values, kind="stable")
-        best = order[: STARTS // 2]
-        rest = order[STARTS // 2 :]
-        spread = np.std(values[rest][: len(rest) // 2]) or 1.0
-        gumbel = values[rest] / max(spread, 1e-12) + self.rng.gumbel(size=len(rest))
+        usable = order[values[order] > _WORST]
+        best, rest = usable[: STARTS // 2], usable[STARTS // 2 :]
+        spread = float(np.std(values[rest[: (len(rest) + 1) // 2]])) if len(rest) else 1.0
+        gumbel = values[rest] / max(spread or 1.0, 1e-12) + self.rng.gumbel(size=len(rest))
         drawn = rest[np.argsort(-gumbel, kind="stable")[: STARTS - len(best)]]
-        chosen = units[np.concatenate([best, drawn])]
-        return np.resize(chosen, (STARTS, units.shape[1]))
+        chosen = np.concatenate([best, drawn]) if len(usable) else order
+        return np.resize(units[chosen], (STARTS, units.shape[1]))
 
     def _climb(self, starts: Floats, continuous: NDArray[np.intp]) -> Floats:
         """Joint L-BFGS-B over the continuous coordinates of all starts, each kept only where it improved."""
         columns = np.array([self.encoding.parameter_of_column.index(j) for j in continuous])
         before = self._encode(starts)
         first, _ = self.target.gradients(before)
+        known = np.isfinite(first)
+        barrier = np.where(known, first, 0.0) - _BARRIER
         size = (STARTS, len(continuous))
 
         def loss(flat: Floats) -> tuple[float, Floats]:
@@ -143,7 +151,7 @@ class Search:
             values, slopes = self.target.gradients(rows)
             usable = np.isfinite(values)
             slopes = np.where(usable[:, None], slopes[:, columns], 0.0)
-            return -float(np.sum(values[usable])), np.nan_to_num(-2.0 * slopes).ravel()
+            return -float(np.sum(np.where(usable, values, barrier))), np.nan_to_num(-2.0 * slopes).ravel()
 
         result = minimize(
             loss,
@@ -157,10 +165,13 @@ class Search:
         moved[:, continuous] = np.clip(result.x.reshape(size), 0.0, 1.0)
         moved = self.encoding.snap(moved)
         after, _ = self.target.gradients(self._encode(moved))
-        return np.where((after >= first)[:, None], moved, starts)
+        better = np.isfinite(after) & (~known | (after >= first))
+        return np.where(better[:, None], moved, starts)
 
     def _swappable(self) -> list[int]:
-        return [j for j, kind in enumerate(self.encoding.kinds) if kind != "continuous" and len(self.encoding.levels(j)) > 1]
+        return [
+            j for j, kind in enumerate(self.encoding.kinds) if kind != "continuous" and len(self.encoding.levels(j)) > 1
+        ]
 
     def _swap(self, starts: Floats, discrete: list[int]) -> Floats:
         """From the best starts, move to the best one-coordinate neighbour until none is better."""
@@ -190,6 +201,27 @@ class Search:
         return np.vstack(blocks)
 
 
+def everything(encoding: Encoding, limit: int) -> Floats | None:
+    """All points of the space if there are at most `limit`."""
+    if encoding.size is None or encoding.size > limit:
+        return None
+    sides = np.meshgrid(*(_side(encoding, j) for j in range(encoding.n_parameters)), indexing="ij")
+    return np.stack([side.ravel() for side in sides], axis=1)
+
+
+def _side(encoding: Encoding, j: int) -> Floats:
+    """All units of a parameter that has finitely many."""
+    if encoding.kinds[j] != "continuous":
+        return encoding.levels(j)
+    name = encoding.names[j]
+    alone = Encoding.of({name: encoding.distributions[j]})
+    size = alone.size or 1
+    low, high = (alone.from_unit([end])[name] for end in (0.0, 1.0))
+    if isinstance(low, int):  # on a linear or a logarithmic scale
+        return alone.to_units([{name: value} for value in range(low, high + 1, (high - low) // (size - 1))])[:, 0]
+    return alone.snap(np.linspace(0.0, 1.0, size)[:, None])[:, 0]
+
+
 def uniform(encoding: Encoding, rng: np.random.Generator, count: int) -> Floats:
     """Points uniform over the space, on its grids."""
     return from_cube(encoding, rng.random((count, encoding.n_parameters)))
@@ -206,11 +238,13 @@ def from_cube(encoding: Encoding, cube: Floats) -> Floats:
 
 
 def _best(units: Floats, values: Floats, count: int) -> tuple[Floats, Floats]:
-    """The best distinct points, best first."""
+    """The best distinct points, best first; none that is forbidden, unless there is no other."""
     chosen: list[int] = []
     seen: set[bytes] = set()
     for index in np.argsort(-values, kind="stable"):
         key = units[index].tobytes()
+        if chosen and values[index] == -np.inf:
+            break
         if key not in seen:
             seen.add(key)
             chosen.append(int(index))

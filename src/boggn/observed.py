@@ -12,7 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import NDArray
 
 from boggn.config import Config
@@ -46,7 +48,7 @@ class Observed(NamedTuple):
 
     units: Floats
     values: Floats
-    index: NDArray[np.intp]
+    position: NDArray[np.intp]
     scale: Scale
 
     @staticmethod
@@ -67,7 +69,7 @@ class Observed(NamedTuple):
         best, rest = order[: limit // 2], np.sort(order[limit // 2 :])
         spread = rest[np.linspace(0, len(rest) - 1, limit - len(best)).astype(np.intp)]
         chosen = np.sort(np.concatenate([best, spread]))
-        return Observed(self.units[chosen], self.values[chosen], self.index[chosen], self.scale)
+        return Observed(self.units[chosen], self.values[chosen], self.position[chosen], self.scale)
 
 
 def scheduled(count: int) -> int:
@@ -78,7 +80,7 @@ def scheduled(count: int) -> int:
     return size
 
 
-def arrange(config: Config, encoding: Encoding, observed: Observed, running: Floats) -> tuple[Data, Floats]:
+def arrange(config: Config, encoding: Encoding, observed: Observed, running: Floats) -> tuple[Data, Array]:
     """Encoded and padded observations, and a mask of the running points behind them.
 
     With one threshold and EI weights an observation may take two rows (PAPER.md 2); its first is always its own.
@@ -96,17 +98,17 @@ def arrange(config: Config, encoding: Encoding, observed: Observed, running: Flo
     waiting = np.zeros(size)
     waiting[len(row) : len(rows)] = 1.0
     data = Data(
-        rows=np.pad(rows, ((0, size - len(rows)), (0, width - encoding.width))),
+        rows=jnp.asarray(np.pad(rows, ((0, size - len(rows)), (0, width - encoding.width)))),
         utility=_padded(observed.scale.utility(observed.values)[row], size),
         z=_padded(z, size),
         weight=_padded(weight, size),
-        column=column,
-        length_prior=np.float64(length_prior(encoding.n_parameters)),
+        column=jnp.asarray(column),
+        length_prior=jnp.asarray(np.float64(length_prior(encoding.n_parameters))),
         thresholds=config.thresholds,
         link=config.link,
     )
-    return data, waiting
+    return data, jnp.asarray(waiting)
 
 
-def _padded(array: Floats, size: int) -> Floats:
-    return np.pad(array, (0, size - len(array)))
+def _padded(array: Floats, size: int) -> Array:
+    return jnp.asarray(np.pad(array, (0, size - len(array))))

@@ -1,9 +1,10 @@
 r"""Training the multilayer perceptron on a history, with one threshold or all of them (PAPER.md 3-5).
 
-| setting                  | training                                                                    |
-|--------------------------|-----------------------------------------------------------------------------|
-| `prior_precision` a number | delta fixed; Adam on mini-batches (the paper) or Gauss-Newton to the mode    |
-| `prior_precision="evidence"` | Gauss-Newton in turn with the evidence: one precision per original parameter in the first layer, one per later layer; with all thresholds also the noise and the warp |
+| `prior_precision` | training                                                                             |
+|-------------------|--------------------------------------------------------------------------------------|
+| a number          | delta fixed; Adam on mini-batches (the paper) or Gauss-Newton to the mode             |
+| "evidence"        | Gauss-Newton in turn with the evidence: a precision per original parameter in the     |
+|                   | first layer, one per later layer; with all thresholds also the noise and the warp     |
 """
 
 from __future__ import annotations
@@ -22,7 +23,15 @@ from boggn import evidence
 from boggn.config import EVIDENCE, Config
 from boggn.encoding import Encoding
 from boggn.evidence import Data
-from boggn.fit import FixedLikelihood, LikelihoodModel, MapFit, fit_evidence, log_normal_prior, map_adam, map_gauss_newton
+from boggn.fit import (
+    FixedLikelihood,
+    LikelihoodModel,
+    MapFit,
+    fit_evidence,
+    log_normal_prior,
+    map_adam,
+    map_gauss_newton,
+)
 from boggn.likelihood import Likelihood
 from boggn.network import mlp
 from boggn.network.spec import MLP
@@ -30,6 +39,8 @@ from boggn.predictive import Head
 
 ADAM_STEPS = 500
 GAUSS_NEWTON_STEPS = 20
+TAIL_NOISE = -4.0
+"""Log variance of the noise that training starts from: a network that has learned nothing yet fits poorly."""
 ROUNDS = 4
 """Turns of training and evidence."""
 
@@ -64,11 +75,9 @@ class WarpedThresholds:
         return log_normal_prior(log_precision, 0.0, 3.0) + evidence.log_tail_prior(tail)
 
 
-def train(config: Config, encoding: Encoding, data: Data, seed: list[int]) -> Trained | None:
+def train(config: Config, spec: MLP, encoding: Encoding, data: Data, seed: list[int]) -> Trained | None:
     """Train the configured perceptron; None if its log posterior is not finite."""
-    assert isinstance(config.network, MLP)
-    spec, width = config.network, data.rows.shape[1]
-    data = jax.device_put(data)
+    width = data.rows.shape[1]
     key = jax.random.key(seed[0])
     if config.prior_precision == EVIDENCE:
         trained = _by_evidence(spec, encoding, data, key)
@@ -93,12 +102,11 @@ def _by_evidence(spec: MLP, encoding: Encoding, data: Data, key: Array) -> Train
     width = data.rows.shape[1]
     groups = mlp.prior_groups(spec, width, "input", encoding.parameter_of_column)
     count = int(groups.max()) + 1
-    model: LikelihoodModel
+    likelihood, head, _ = evidence.likelihood_of(jnp.asarray(evidence.TAIL_START), data)
+    model: LikelihoodModel = FixedLikelihood(likelihood)
+    tail = np.zeros(0)
     if data.thresholds == "all":
-        model, tail = WarpedThresholds(data), np.array(evidence.TAIL_START)
-    else:
-        likelihood, head, _ = evidence.likelihood_of(jnp.zeros(2), data)
-        model, tail = FixedLikelihood(likelihood), np.zeros(0)
+        model, tail = WarpedThresholds(data), np.array([TAIL_NOISE, evidence.TAIL_START[1]])
     found = fit_evidence(
         _initial(key, spec, width), spec, data.rows, model, groups, (np.zeros(count), tail), rounds=ROUNDS
     )

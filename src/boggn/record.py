@@ -34,7 +34,7 @@ def write(
 
 def read(trial: FrozenTrial) -> dict[str, Any] | None:
     """What `write` stored, or None if this package did not suggest the trial."""
-    parts = []
+    parts: list[str] = []
     while (part := trial.system_attrs.get(f"{KEY}:{len(parts)}")) is not None:
         parts.append(part)
     if not parts:

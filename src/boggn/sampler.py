@@ -57,7 +57,7 @@ class BOGGNSampler(BaseSampler):
         thresholds: Thresholds = "all",
         link: Link = "probit",
         network: str | MLP = "wide",
-        epsilon: float = 0.0,
+        epsilon: float | None = None,
         acquisition: AcquisitionName = "ei",
         prior_precision: float | Literal["evidence"] = "evidence",
         training: Training = "gauss-newton",
@@ -113,9 +113,7 @@ class BOGGNSampler(BaseSampler):
         if self._independent is not None:
             self._independent.before_trial(study, trial)
 
-    def after_trial(
-        self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
-    ) -> None:
+    def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
         """Nothing of our own to conclude."""
         if self._independent is not None:
             self._independent.after_trial(study, trial, state, values)
@@ -217,7 +215,7 @@ class BOGGNSampler(BaseSampler):
 def _checked_seed(seed: int | None) -> int:
     if seed is None:
         return secrets.randbelow(_SEED_LIMIT)
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < _SEED_LIMIT:
+    if type(seed) is not int or not 0 <= seed < _SEED_LIMIT:
         raise ConfigurationError.invalid("seed", seed, "None or a whole number from 0 to 2^63 - 1")
     return seed
 
@@ -297,7 +295,7 @@ def _history(study: Study, asking: int, encoding: Encoding, rows: _Rows) -> Hist
 
 def _outcome(trial: FrozenTrial, sign: float, middle: float | None) -> float | None:
     if trial.state == TrialState.COMPLETE:
-        return sign * trial.values[0]
+        return sign * float(trial.values[0])
     if trial.state != TrialState.PRUNED or trial.last_step is None or middle is None:
         return None
     last = sign * trial.intermediate_values[trial.last_step]

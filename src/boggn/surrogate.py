@@ -15,7 +15,7 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -32,7 +32,7 @@ from boggn.encoding import Encoding
 from boggn.evidence import Data
 from boggn.labels import threshold, utilities
 from boggn.laplace import Anchor
-from boggn.network.spec import WIDE
+from boggn.network.spec import MLP
 from boggn.network.wide import WideFeatures
 from boggn.observed import MOST_OBSERVED, MOST_RUNNING, History, Observed, arrange, scheduled
 from boggn.posterior.function import FunctionPosterior
@@ -113,8 +113,8 @@ class _Request(NamedTuple):
     encoding: Encoding
     observed: Observed
     data: Data
-    waiting: Floats
-    tau: Floats
+    waiting: Array
+    tau: Array
     seed: list[int]
     memory: Memory
 
@@ -131,18 +131,18 @@ def fit_surrogate(
     data, waiting = arrange(config, encoding, observed, running[-MOST_RUNNING:])
     tau = threshold(everything.values, config.gamma)
     request = _Request(
-        config, encoding, everything, data, waiting, everything.scale.utility(np.array(tau)), seed, memory
+        config, encoding, everything, data, waiting, jnp.asarray(everything.scale.utility(np.array(tau))), seed, memory
     )
-    fitted = _wide(request) if config.network == WIDE else _perceptron(request)
+    fitted = _wide(request) if isinstance(config.network, str) else _perceptron(request, config.network)
     if fitted is None:
         return "the evidence has no finite maximum"
     conditioned, searched, ranked, found = fitted
     means = np.full(len(values), np.inf)
-    means[observed.index] = np.asarray(ranked)[: len(observed.values)]
-    if not np.all(np.isfinite(means[observed.index])):
+    means[observed.position] = np.asarray(ranked)[: len(observed.values)]
+    if not np.all(np.isfinite(means[observed.position])):
         return "the posterior is not finite"
     record = {
-        "model": f"{config.network}, {config.thresholds} threshold{'s'[: config.thresholds == 'all']}, {config.link} link",
+        "model": f"{config.network} network, {config.thresholds} threshold(s), {config.link} link",
         "gamma": config.gamma,
         "threshold": tau,
         "observations": len(values),
@@ -152,11 +152,23 @@ def fit_surrogate(
     return Surrogate(conditioned, searched, means, everything.scale.span, data.rows.shape[1], record)
 
 
-_Fitted = tuple[Conditioned, Conditioned, Array, dict[str, Any]]
+class _Fitted(NamedTuple):
+    """A classifier of either network, before it is described."""
+
+    conditioned: Conditioned
+    searched: Conditioned
+    ranked: Array
+    found: dict[str, Any]
 
 
 def _ready(
-    posterior: FunctionPosterior | LinearisedPosterior, head: Head, latent: Array, data: Data, waiting: Array, tau: Array, kind: Kind
+    posterior: FunctionPosterior | LinearisedPosterior,
+    head: Head,
+    latent: Array,
+    data: Data,
+    waiting: Array,
+    tau: Array,
+    kind: Kind,
 ) -> tuple[Conditioned, Array]:
     """Find the incumbent among all rows known or running; also the ranking of the rows, smaller being better."""
     ranked = latent if head.warp is not None else -latent
@@ -178,11 +190,13 @@ def _believed(head: Head, waiting: Array) -> Array:
 
 
 @partial(jax.jit, static_argnames=("kind",))
-def _condition_wide(hyper: Array, data: Data, waiting: Array, tau: Array, kind: Kind) -> tuple[Conditioned, Array]:
+def _condition_wide(
+    hyper: Array, data: Data, waiting: Array, tau: Array, kind: Kind
+) -> tuple[FunctionPosterior, Conditioned, Array]:
     likelihood, head, _ = evidence.likelihood_of(hyper, data)
     prior = evidence.prior_of(hyper, data)
     posterior = FunctionPosterior.of(prior, data.rows, likelihood, _believed(head, waiting))
-    return _ready(posterior, head, posterior.latent, data, waiting, tau, kind)
+    return posterior, *_ready(posterior, head, posterior.latent, data, waiting, tau, kind)
 
 
 def _fit_wide(request: _Request) -> evidence.Fit | None:
@@ -211,38 +225,33 @@ def _wide(request: _Request) -> _Fitted | None:
     if fit is None:
         return None
     kind = request.config.acquisition
-    conditioned, ranked = _condition_wide(fit.hyper, request.data, request.waiting, request.tau, kind=kind)
+    posterior, conditioned, ranked = _condition_wide(fit.hyper, request.data, request.waiting, request.tau, kind=kind)
     searched = conditioned
     if kind == "thompson":
         rng = np.random.default_rng([*request.seed, 1])
         features = WideFeatures.draw(rng, request.data.rows.shape[1], PATH_WIDTH)
-        noise = rng.standard_normal(PATH_WIDTH), rng.standard_normal(len(request.data.rows))
-        searched = _draw_wide(conditioned, features, *noise)
-    names, log_lengths = request.encoding.names, fit.hyper[: request.encoding.n_parameters]
-    scales = {
-        "length-scale": dict(zip(names, _short(np.exp(log_lengths)), strict=True)),
-        "output variance": _short([np.exp(fit.hyper[-3])])[0],
+        weight, noise = rng.standard_normal(PATH_WIDTH), rng.standard_normal(len(ranked))
+        searched = replace(conditioned, posterior=posterior.draw(features, weight, noise))
+    found = {"log_evidence": float(posterior.evidence), "scales": _wide_scales(request, fit.hyper)}
+    return _Fitted(conditioned, searched, ranked, found)
+
+
+def _wide_scales(request: _Request, hyper: Floats) -> dict[str, Any]:
+    """The prior scales by the names users know."""
+    lengths = np.exp(hyper[: request.encoding.n_parameters])
+    *_, variance, noise, offset = np.exp(hyper * np.where(np.arange(len(hyper)) == len(hyper) - 2, 0.5, 1.0))
+    scales: dict[str, Any] = {
+        "length-scale": {name: _short(length) for name, length in zip(request.encoding.names, lengths, strict=True)},
+        "output variance": _short(variance),
     }
     if request.config.thresholds == "all":
-        scales |= {
-            "noise": _short([np.exp(0.5 * fit.hyper[-2])])[0],
-            "warp offset": _short([np.exp(fit.hyper[-1])])[0],
-        }
-    posterior = conditioned.posterior
-    assert isinstance(posterior, FunctionPosterior)
-    return conditioned, searched, ranked, {"log_evidence": float(posterior.evidence), "scales": scales}
+        scales |= {"noise": _short(noise), "warp offset": _short(offset)}
+    return scales
 
 
-@jax.jit
-def _draw_wide(conditioned: Conditioned, features: WideFeatures, weight: Array, noise: Array) -> Conditioned:
-    posterior = conditioned.posterior
-    assert isinstance(posterior, FunctionPosterior)
-    return Conditioned(posterior.draw(features, weight, noise), conditioned.anchor, conditioned.acquisition)
-
-
-def _short(values: Any) -> list[float]:
+def _short(value: float) -> float:
     """Four digits are enough to read, and keep the record short."""
-    return [float(f"{value:.4g}") for value in values]
+    return float(f"{value:.4g}")
 
 
 # ------------------------------------------------------------------------------------------ multilayer perceptron
@@ -251,22 +260,21 @@ def _short(values: Any) -> list[float]:
 _ready_compiled = jax.jit(_ready, static_argnames=("kind",))
 
 
-def _perceptron(request: _Request) -> _Fitted | None:
-    trained = perceptron.train(request.config, request.encoding, request.data, request.seed)
+def _perceptron(request: _Request, spec: MLP) -> _Fitted | None:
+    trained = perceptron.train(request.config, spec, request.encoding, request.data, request.seed)
     if trained is None:
         return None
     kind, head = request.config.acquisition, trained.head
-    posterior = LinearisedPosterior.of(trained.fit, _believed(head, jnp.asarray(request.waiting)))
+    posterior = LinearisedPosterior.of(trained.fit, _believed(head, request.waiting))
     conditioned, ranked = _ready_compiled(
         posterior, head, posterior.factors.latent, request.data, request.waiting, request.tau, kind=kind
     )
     searched = conditioned
     if kind == "thompson":
-        draw = posterior.draw(jax.random.key(request.seed[1]))
-        searched = Conditioned(draw, conditioned.anchor, conditioned.acquisition)
-    scales = dict(zip(trained.scales, _short(trained.scales.values()), strict=True))
-    return conditioned, searched, ranked, {
+        searched = replace(conditioned, posterior=posterior.draw(jax.random.key(request.seed[1])))
+    found = {
         # Running points change what is expected of x, not what the outcomes say of the model.
         "log_evidence": float(LinearisedPosterior.of(trained.fit, jnp.zeros_like(posterior.curvature)).log_evidence()),
-        "scales": scales,
+        "scales": {name: _short(value) for name, value in trained.scales.items()},
     }
+    return _Fitted(conditioned, searched, ranked, found)

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 from boggn.errors import ConfigurationError
 
 Activation = Literal["relu", "elu", "tanh", "silu", "gelu", "softplus", "sin"]
+MOST_UNITS = 4096
 WIDE: Literal["wide"] = "wide"
 _FORM = "'wide', 'mlp', or an MLP such as 'mlp:32x32:relu' with one of " + ", ".join(get_args(Activation))
 
@@ -20,10 +21,12 @@ class MLP:
     activation: Activation = "relu"
 
     def __post_init__(self) -> None:
-        widths = self.hidden
+        widths: object = self.hidden
         whole = isinstance(widths, tuple) and all(isinstance(w, int) and not isinstance(w, bool) for w in widths)
-        if not whole or any(not 1 <= w <= 4096 for w in widths):
-            raise ConfigurationError.invalid("hidden", widths, "a tuple of whole numbers from 1 to 4096 (empty: a linear model)")
+        if not whole or any(not 1 <= width <= MOST_UNITS for width in self.hidden):
+            raise ConfigurationError.invalid(
+                "hidden", widths, f"a tuple of whole numbers from 1 to {MOST_UNITS} (empty: a linear model)"
+            )
         if self.activation not in get_args(Activation):
             raise ConfigurationError.invalid("activation", self.activation, "one of " + ", ".join(get_args(Activation)))
 
