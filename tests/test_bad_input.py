@@ -93,6 +93,20 @@ def test_a_wrong_network_is_refused(field: str, value: Any) -> None:
         BOGGNSampler(network="mlp:0x8")
 
 
+@pytest.mark.parametrize(
+    ("field", "options"),
+    [
+        ("prior_precision", {"prior_precision": 1.0}),
+        ("prior_precision", {"prior_precision": 1.0, "network": "wide", "thresholds": "one"}),
+        ("prior_precision", {"prior_precision": 1.0, "network": "mlp", "thresholds": "all"}),
+        ("training", {"training": "adam", "network": "mlp", "thresholds": "one"}),
+    ],
+)
+def test_options_that_would_have_no_effect_together_are_refused(field: str, options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=f"`{field}` must be .* unless .*, but got {options[field]!r}"):
+        BOGGNSampler(**options)
+
+
 def test_an_unknown_option_is_an_ordinary_mistake() -> None:
     for preset in (BOGGNSampler, BOGGNSampler.paper):
         with pytest.raises(TypeError, match="gama"):
@@ -114,8 +128,8 @@ def test_an_unknown_option_is_an_ordinary_mistake() -> None:
         {"seed": 2**63 - 1},
         {"network": "mlp:8x8:elu"},
         {"network": MLP((), "tanh")},
-        {"prior_precision": 1},
-        {"prior_precision": 1e-300},
+        {"prior_precision": 1, "network": "mlp", "thresholds": "one"},
+        {"prior_precision": 1e-300, "network": "mlp", "thresholds": "one"},
     ],
     ids=str,
 )

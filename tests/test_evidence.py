@@ -118,11 +118,11 @@ def test_the_value_is_laplaces_at_the_mode(thresholds, link):
 
 @pytest.mark.parametrize(("thresholds", "link"), CASES)
 def test_gradient_against_finite_differences(thresholds, link):
-    data, step = data_of(thresholds, link), 1e-5
+    data, step = data_of(thresholds, link), 1e-4  # the mode, and so the value, is good to about 1e-9
     for hyper in (HYPER, start(data)):
         for move, slope in zip(step * np.eye(len(hyper)), log_joint(hyper, data)[1], strict=True):
             difference = float(log_joint(hyper + move, data)[0] - log_joint(hyper - move, data)[0]) / (2 * step)
-            assert float(slope) == pytest.approx(difference, rel=1e-4, abs=2e-5)
+            assert float(slope) == pytest.approx(difference, rel=1e-4, abs=5e-5)
 
 
 @pytest.mark.parametrize(("thresholds", "link"), CASES)

@@ -12,6 +12,7 @@ Thresholds = Literal["all", "one"]
 Link = Literal["probit", "logit"]
 AcquisitionName = Literal["ei", "pi", "ucb", "thompson"]
 Training = Literal["gauss-newton", "adam"]
+SearchName = Literal["neighbourhood", "random"]
 EVIDENCE = "evidence"
 
 
@@ -29,8 +30,9 @@ class Config:
     | `epsilon` | probability of a random suggestion; if None, the paper's 0.1 with one threshold and 0 with all |
     | `prior_precision` | delta of an MLP's prior, or "evidence" to have it chosen |
     | `training` | how an MLP reaches its mode |
+    | `search` | candidates everywhere and around the best points with one-coordinate swaps, or random ones (the paper) |
     | `n_startup_trials` | space-filling trials before the first fit |
-    | `deterministic_objective` | never repeat a configuration of a discrete space |
+    | `deterministic_objective` | never evaluate the same point twice |
     """
 
     thresholds: Thresholds = "all"
@@ -41,6 +43,7 @@ class Config:
     epsilon: float | None = None
     prior_precision: float | Literal["evidence"] = "evidence"
     training: Training = "gauss-newton"
+    search: SearchName = "neighbourhood"
     n_startup_trials: int = 10
     deterministic_objective: bool = False
 
@@ -49,6 +52,7 @@ class Config:
         _one_of("link", self.link, get_args(Link))
         _one_of("acquisition", self.acquisition, get_args(AcquisitionName))
         _one_of("training", self.training, get_args(Training))
+        _one_of("search", self.search, get_args(SearchName))
         object.__setattr__(self, "network", parse_network(self.network))
         _real("gamma", self.gamma, 0.0, 1.0, ends=False)
         if self.epsilon is not None:
@@ -98,6 +102,8 @@ PAPER = Config(
     epsilon=0.1,
     prior_precision=1.0,
     training="adam",
+    search="random",
     n_startup_trials=10,
+    deterministic_objective=True,
 )
-"""Algorithm 1 to the letter."""
+"""Algorithm 1 to the letter. It adds {(x, y)} to a set of observations, so no point is evaluated twice."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from boggn.acquisition import log_expected_improvement, log_probability_of_improvement
 from boggn.config import Config
 from boggn.encoding import Encoding
-from boggn.maximise import Search, Target, from_cube, uniform
+from boggn.maximise import Options, Search, Target, from_cube, identity, uniform
 from boggn.observed import History
 from boggn.surrogate import Conditioned, Memory, Surrogate, fit_surrogate
 
@@ -110,6 +110,13 @@ def _gradients(surrogate: Conditioned, rows: Array) -> tuple[Array, Array]:
     return values, slopes
 
 
+def _options(config: Config, size: int | None) -> Options:
+    """The paper's maximiser draws 500 random candidates of a discrete space and 2000 of any other (PAPER.md 8)."""
+    if config.search == "random":
+        return Options(n_random=2000 if size is None else 500, n_neighbours=0, swaps=False)
+    return Options()
+
+
 def _maximise(
     config: Config, encoding: Encoding, history: History, surrogate: Surrogate, rng: np.random.Generator
 ) -> tuple[Floats, dict[str, float]]:
@@ -123,10 +130,10 @@ def _maximise(
 
     seen: frozenset[bytes] = frozenset()
     size = encoding.size
-    if config.deterministic_objective and size is not None:
-        known = {row.tobytes() for row in np.vstack([history.units, history.running])}
-        seen = frozenset(known) if len(known) < size else seen
-    search = Search(encoding, surrogate.width, Target(values, gradients), rng, forbidden=seen)
+    if config.deterministic_objective:
+        known = frozenset(identity(np.vstack([history.units, history.running])))
+        seen = known if size is None or len(known) < size else seen
+    search = Search(encoding, surrogate.width, Target(values, gradients), rng, _options(config, size), seen)
     best = np.argsort(surrogate.means, kind="stable")[:INCUMBENTS]
     units, _ = search.run(history.units[best])
     report = jax.tree.map(lambda column: float(column[0]), _report(surrogate.conditioned, search.block(units)))

@@ -53,6 +53,16 @@ class Options:
     n_random: int = 1024
     n_neighbours: int = 1024
     n_iterations: int = 40
+    swaps: bool = True
+
+
+RESOLUTION = 1e-6
+"""Points closer than this in every coordinate are one point."""
+
+
+def identity(units: Floats) -> list[bytes]:
+    """A name for each unit row, shared by rows that are one point."""
+    return [row.tobytes() for row in np.rint(units / RESOLUTION).astype(np.int64)]
 
 
 @dataclass
@@ -74,7 +84,7 @@ class Search:
             values[begin : begin + BLOCK] = self.target.values(self.block(part))[: len(part)]
         values = np.where(np.isfinite(values), values, _WORST)
         if self.forbidden:
-            values[[row.tobytes() in self.forbidden for row in units]] = -np.inf
+            values[[name in self.forbidden for name in identity(units)]] = -np.inf
         return values
 
     def block(self, units: Floats) -> Floats:
@@ -114,7 +124,7 @@ class Search:
         values = self.score(units)
         starts = self._starts(units, values)
         continuous = np.flatnonzero([kind == "continuous" for kind in self.encoding.kinds])
-        discrete = self._swappable()
+        discrete = self._swappable() if self.options.swaps else []
         found, found_values = [units], [values]
         for _ in range(ROUNDS if len(continuous) and len(discrete) else 1):
             if len(continuous):

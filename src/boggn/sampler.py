@@ -15,7 +15,7 @@ from optuna.samplers import BaseSampler, TPESampler
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from boggn.config import PAPER, AcquisitionName, Config, Link, Thresholds, Training
+from boggn.config import PAPER, AcquisitionName, Config, Link, SearchName, Thresholds, Training
 from boggn.errors import ConfigurationError, StudyError
 from boggn.network.spec import MLP
 from boggn.record import running_params
@@ -61,6 +61,7 @@ class BOGGNSampler(BaseSampler):
         acquisition: AcquisitionName = "ei",
         prior_precision: float | Literal["evidence"] = "evidence",
         training: Training = "gauss-newton",
+        search: SearchName = "neighbourhood",
         deterministic_objective: bool = False,
         independent_sampler: BaseSampler | None = None,
         warn_independent_sampling: bool = True,
@@ -75,6 +76,7 @@ class BOGGNSampler(BaseSampler):
             epsilon=epsilon,
             prior_precision=prior_precision,
             training=training,
+            search=search,
             n_startup_trials=n_startup_trials,
             deterministic_objective=deterministic_objective,
         )
