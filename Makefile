@@ -10,6 +10,10 @@ EXTRAS := test,dev,demo,bench
 export PIP_NO_INPUT := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+# Benchmarks run one thread a process: seeds side by side are worth more than a faster matrix product.
+BENCH   := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m boggn.bench
+METHODS := boggn,boggn-paper,tpe,gp,random
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -57,12 +61,17 @@ docs: $(STAMP) ## check the links of the documentation and run its snippets (par
 
 .PHONY: bench-quick
 bench-quick: $(STAMP) ## a few seeds of a few problems: minutes
-	$(BIN)/python -m boggn.bench --quick
+	$(BENCH) run --tasks paper --methods boggn,tpe,random --seeds 3 --evals 50 --out bench-quick.jsonl --jobs 2
+	$(BENCH) table bench-quick.jsonl --reference tpe --at 25,50
+	$(BENCH) cost --methods boggn,tpe --told 100
 
 .PHONY: bench
-bench: $(STAMP) ## all problems, all seeds, and the tests marked benchmark: hours
-	$(BIN)/python -m pytest -m benchmark
-	$(BIN)/python -m boggn.bench
+bench: $(STAMP) ## all problems and methods, ten seeds: an hour or more; resumes
+	$(BIN)/python -m pip install --quiet torch==2.13.0  # for GPSampler alone
+	$(BENCH) run --tasks paper,confirm --methods $(METHODS) --seeds 10 --evals 100 --out bench.jsonl --jobs 2
+	$(BENCH) run --tasks noise --methods $(METHODS) --seeds 10 --evals 60 --out bench.jsonl --jobs 2
+	$(BENCH) table bench.jsonl --reference tpe
+	$(BENCH) cost --told 100,1000
 
 .PHONY: constraints
 constraints: ## write constraints.txt anew from the newest versions

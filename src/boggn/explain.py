@@ -61,9 +61,10 @@ def explain(study: Study, trial_number: int) -> Explanation:
     trial = _trial(study, trial_number)
     value = trial.value if trial.state == TrialState.COMPLETE else None
     stored = read(trial)
+    if trial.params and trial.system_attrs.get("fixed_params", {}).keys() >= trial.params.keys():
+        return Explanation(trial_number, trial.params, value, "enqueued by the user", None)
     if stored is None:
-        reason = "enqueued by the user" if "fixed_params" in trial.system_attrs else "no model was asked for this trial"
-        return Explanation(trial_number, trial.params, value, reason, None)
+        return Explanation(trial_number, trial.params, value, "no model was asked for this trial", None)
     record = stored["record"]
     if "random" in record:
         return Explanation(trial_number, trial.params, value, record["random"], None)

@@ -25,7 +25,7 @@ from boggn.warp import Scale, scale_of
 
 Floats = NDArray[np.float64]
 
-BUCKETS = (32, 128, 256, 512, 1024)
+BUCKETS = (32, 128, 256, 512, 1024, 1536)
 MOST_OBSERVED = 512
 """A posterior is conditioned on at most so many observations."""
 MOST_RUNNING = 256

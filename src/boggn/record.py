@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 KEY = "boggn"
 _CHUNK = 2045
-"""Relational storages hold no longer text in one attribute."""
+"""Some relational storages hold no longer text in one attribute; Optuna's own samplers keep to this length too."""
 
 
 def write(
@@ -56,4 +56,4 @@ def running_params(trial: FrozenTrial, space: Mapping[str, BaseDistribution]) ->
         distribution = space.get(name)
         if distribution is not None and distribution._contains(value):  # noqa: SLF001  as above
             suggested[name] = distribution.to_external_repr(value)
-    return suggested | trial.params
+    return suggested | trial.system_attrs.get("fixed_params", {}) | trial.params

@@ -153,7 +153,15 @@ class BOGGNSampler(BaseSampler):
         if sampler is None:
             seed = int.from_bytes(self._digest("independent", trial.number, param_name)[:4], "big")
             sampler = TPESampler(seed=seed)
-        return sampler.sample_independent(study, trial, param_name, param_distribution)
+        try:
+            return sampler.sample_independent(study, trial, param_name, param_distribution)
+        except OverflowError:  # Optuna's samplers cannot span a range beyond 1.8e308; the encoding can
+            from boggn import engine
+            from boggn.encoding import Encoding
+
+            encoding = Encoding.of({param_name: param_distribution})
+            seed = self._entropy("independent", trial.number, param_name)
+            return encoding.from_unit(engine.random_suggestion(encoding, seed, "").unit)[param_name]
 
     def best_expected(self, study: Study) -> int | None:
         """The number of the trial with the best expected outcome; None where no model can be fitted."""
