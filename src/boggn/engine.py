@@ -136,7 +136,9 @@ def _maximise(
     search = Search(encoding, surrogate.width, Target(values, gradients), rng, _options(config, size), seen)
     best = np.argsort(surrogate.means, kind="stable")[:INCUMBENTS]
     units, _ = search.run(history.units[best])
-    report = jax.tree.map(lambda column: float(np.asarray(column)[0]), _report(surrogate.conditioned, search.block(units)))
+    report = jax.tree.map(
+        lambda column: float(np.asarray(column)[0]), _report(surrogate.conditioned, search.block(units))
+    )
     return units[0], {
         "acquisition": report.value,
         "pi": math.exp(report.log_pi),

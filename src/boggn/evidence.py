@@ -36,6 +36,8 @@ Thresholds = Literal["one", "all"]
 Floats = NDArray[np.float64]
 
 MAX_ITERATIONS = 30
+HEAT_ITERATIONS = 8
+_UNUSABLE = 1e10
 TOLERANCE = 1e-5
 """Relative gain in log joint below which a fit is done."""
 _AMPLITUDE, _NOISE, _OFFSET = -3, -2, -1
@@ -133,29 +135,36 @@ class Fit(NamedTuple):
 
 
 def fit(data: Data, starts: Sequence[Floats], max_iterations: int = MAX_ITERATIONS) -> Fit | None:
-    """Maximise the log joint by L-BFGS-B from each start and keep the best; None if no start is finite."""
-    size = data.rows.shape[1]
+    """Maximise the log joint by L-BFGS-B; None if no start is finite.
+
+    With several starts each gets a few iterations, and the one that then leads gets the rest.
+    """
     lengths = (float(data.length_prior) + _LENGTH_REACH[0], float(data.length_prior) + _LENGTH_REACH[1])
+    bounds = [lengths] * data.rows.shape[1] + [_BOUNDS[index] for index in (_AMPLITUDE, _NOISE, _OFFSET)]
     data = jax.device_put(data)
-    bounds = [lengths] * size + [_BOUNDS[index] for index in (_AMPLITUDE, _NOISE, _OFFSET)]
-    low, high = np.array(bounds).T
+    if len(starts) == 1:
+        return _climb(data, starts[0], bounds, max_iterations)
+    heat = min(HEAT_ITERATIONS, max_iterations)
+    tried = [_climb(data, begin, bounds, heat) for begin in starts]
+    leading = max((trial for trial in tried if trial is not None), key=lambda trial: trial.log_joint, default=None)
+    return None if leading is None else _climb(data, leading.hyper, bounds, max_iterations - heat)
+
+
+def _climb(data: Data, begin: Floats, bounds: Sequence[tuple[float, float]], iterations: int) -> Fit | None:
+    """L-BFGS-B from one start; None if the log joint is not finite there."""
 
     def loss(hyper: Floats) -> tuple[float, Floats]:
         value, slope = _loss(hyper, data)
         if not np.isfinite(value):
-            return 1e10, np.zeros_like(hyper)
+            return _UNUSABLE, np.zeros_like(hyper)
         return float(value), np.asarray(slope, dtype=np.float64)
 
-    best: Fit | None = None
-    for begin in starts:
-        result = minimize(
-            loss,
-            np.clip(begin, low, high),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=bounds,
-            options={"maxiter": max_iterations, "maxfun": 2 * max_iterations, "ftol": TOLERANCE},
-        )
-        if result.fun < 1e10 and (best is None or -result.fun > best.log_joint):
-            best = Fit(result.x, -float(result.fun))
-    return best
+    result = minimize(
+        loss,
+        np.clip(begin, *np.array(bounds).T),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": iterations, "maxfun": 2 * iterations, "ftol": TOLERANCE},
+    )
+    return Fit(result.x, -float(result.fun)) if result.fun < _UNUSABLE else None

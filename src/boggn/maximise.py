@@ -89,11 +89,12 @@ class Search:
 
     def block(self, units: Floats) -> Floats:
         """At most BLOCK unit rows, encoded and padded to BLOCK rows."""
-        return np.pad(self._encode(units), ((0, BLOCK - len(units)), (0, 0)))
+        return self._encode(units, BLOCK)
 
-    def _encode(self, units: Floats) -> Floats:
-        rows = self.encoding.encode(units)
-        return np.pad(rows, ((0, 0), (0, self.width - rows.shape[1])))
+    def _encode(self, units: Floats, count: int | None = None) -> Floats:
+        rows = np.zeros((count or len(units), self.width))
+        rows[: len(units), : self.encoding.width] = self.encoding.encode(units)
+        return rows
 
     def candidates(self, incumbents: Floats) -> Floats:
         """Points all over the space and points near the incumbents, on their grids."""

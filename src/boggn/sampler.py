@@ -260,17 +260,20 @@ class _Rows:
     def __init__(self) -> None:
         self._known: tuple[Encoding | None, dict[tuple[int, datetime | None], Floats | None]] = (None, {})
 
-    def of(self, trial: FrozenTrial, encoding: Encoding) -> Floats | None:
-        """The unit row of a finished trial; None if it lies outside the space as it is now."""
+    def of(self, trials: Sequence[FrozenTrial], encoding: Encoding) -> list[Floats | None]:
+        """The unit rows of finished trials; None for those that lie outside the space as it is now."""
         # Another thread may be asking about another space: encoding and rows are only ever replaced together.
         known, rows = self._known
         if known != encoding:
             rows = {}
             self._known = (encoding, rows)
-        key = (trial._trial_id, trial.datetime_complete)  # noqa: SLF001  numbers repeat between studies
-        if key not in rows:
-            rows[key] = encoding.to_unit(trial.params) if encoding.contains(trial.params) else None
-        return rows[key]
+        found = []
+        for trial in trials:
+            key = (trial._trial_id, trial.datetime_complete)  # noqa: SLF001  numbers repeat between studies
+            if key not in rows:
+                rows[key] = encoding.to_unit(trial.params) if encoding.contains(trial.params) else None
+            found.append(rows[key])
+        return found
 
 
 def _history(study: Study, asking: int, encoding: Encoding, rows: _Rows) -> History:
@@ -284,22 +287,18 @@ def _history(study: Study, asking: int, encoding: Encoding, rows: _Rows) -> Hist
     trials = [trial for trial in study.get_trials(deepcopy=False) if trial.number != asking]
     complete = [sign * trial.values[0] for trial in trials if trial.state == TrialState.COMPLETE]
     middle = sorted(complete)[len(complete) // 2] if complete else None  # np.median would add up infinities
-    units, values, numbers, running = [], [], [], []
-    for trial in trials:
-        if trial.state == TrialState.RUNNING:
-            params = running_params(trial, space)
-            if encoding.contains(params):
-                running.append(encoding.to_unit(params))
-            continue
-        value = _outcome(trial, sign, middle)
-        row = None if value is None else rows.of(trial, encoding)
-        if row is not None:
-            units.append(row)
-            values.append(value)
-            numbers.append(trial.number)
+    told = [(trial, value) for trial in trials if (value := _outcome(trial, sign, middle)) is not None]
+    kept = [
+        (row, value, trial.number)
+        for row, (trial, value) in zip(rows.of([trial for trial, _ in told], encoding), told, strict=True)
+        if row is not None
+    ]
+    waiting = [running_params(trial, space) for trial in trials if trial.state == TrialState.RUNNING]
+    running = [encoding.to_unit(params) for params in waiting if encoding.contains(params)]
+    units, values, numbers = zip(*kept, strict=True) if kept else ((), (), ())
     shape = (-1, encoding.n_parameters)
     return History(
-        np.reshape(units, shape), np.array(values, dtype=np.float64), np.reshape(running, shape), tuple(numbers)
+        np.reshape(units, shape), np.array(values, dtype=np.float64), np.reshape(running, shape), numbers
     )
 
 

@@ -32,7 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     times = commands.add_parser("cost", help="milliseconds per suggestion, all methods in this one process")
     times.add_argument("--methods", default="boggn,tpe,gp,random")
     times.add_argument("--told", default="100", help="numbers of trials told, comma-separated")
-    times.add_argument("--asks", type=int, default=30)
+    times.add_argument("--asks", type=int, default=20)
     return parser
 
 
