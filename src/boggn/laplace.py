@@ -176,7 +176,8 @@ def log_evidence(kernel: Array, prior_mean: Array, likelihood: Likelihood) -> Ar
         - 0.5 * spread @ likelihood.curvature(latent)
         + push @ likelihood.gradient(latent)
     )
-    return value + surrogate - lax.stop_gradient(surrogate)
+    evidence: Array = value + surrogate - lax.stop_gradient(surrogate)
+    return evidence
 
 
 def _posterior_variance(kernel: Array, inverse: Array, curvature: Array) -> Array:

@@ -56,4 +56,5 @@ def running_params(trial: FrozenTrial, space: Mapping[str, BaseDistribution]) ->
         distribution = space.get(name)
         if distribution is not None and distribution._contains(value):  # noqa: SLF001  as above
             suggested[name] = distribution.to_external_repr(value)
-    return suggested | trial.system_attrs.get("fixed_params", {}) | trial.params
+    fixed: dict[str, Any] = trial.system_attrs.get("fixed_params", {})
+    return suggested | fixed | trial.params

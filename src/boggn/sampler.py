@@ -160,8 +160,8 @@ class BOGGNSampler(BaseSampler):
             from boggn.encoding import Encoding
 
             encoding = Encoding.of({param_name: param_distribution})
-            seed = self._entropy("independent", trial.number, param_name)
-            return encoding.from_unit(engine.random_suggestion(encoding, seed, "").unit)[param_name]
+            entropy = self._entropy("independent", trial.number, param_name)
+            return encoding.from_unit(engine.random_suggestion(encoding, entropy, "").unit)[param_name]
 
     def best_expected(self, study: Study) -> int | None:
         """The number of the trial with the best expected outcome; None where no model can be fitted."""

@@ -94,7 +94,8 @@ class FunctionPosterior:
         jitter = 10.0 * jnp.finfo(mean.dtype).eps * self.prior.variance(rows)
         chol = jnp.linalg.cholesky(self.covariance(rows, rows) + jnp.diag(jitter))
         noise = jax.random.normal(key, (count, rows.shape[0]), dtype=mean.dtype)
-        return mean + noise @ chol.T
+        draws: Array = mean + noise @ chol.T
+        return draws
 
     def log_evidence(self) -> Array:
         """Laplace's log evidence of the observations."""
