@@ -21,6 +21,7 @@ N, SIZE, WIDTH = 12, 40, 3
 COLUMN = np.array([0, 1, 1], dtype=np.int32)
 HYPER = np.array([-0.4, 0.3, -0.7, 0.5, -4.0, -0.5])
 
+
 def log_joint(hyper, data):
     """Value and gradient, by the compiled function that the fit maximises."""
     value, slope = evidence._loss(hyper, data)
@@ -219,20 +220,26 @@ def test_units_that_round_change_next_to_nothing():
 
 
 def test_known_scales_are_found_again():
-    # Data drawn from the model itself, on many rows: the irrelevant parameter gets the longer length-scale.
-    rng, size = np.random.default_rng(0), SIZE
-    rows = rng.uniform(-1, 1, (size, WIDTH))
-    K = reference.matern52_ard(rows, rows, np.array([0.5, 20.0, 20.0]), 1.0)
-    latent = np.linalg.cholesky(K + 1e-10 * np.eye(size)) @ rng.normal(size=size)
-    values = np.exp(latent + 0.1 * rng.normal(size=size))
-    data = replace(
-        data_of("all", "probit"),
-        rows=rows, z=np.zeros(size), weight=np.ones(size), utility=scale_of(values).utility(values),
-    )
-    fit = evidence.fit(data, [start(data)])
-    assert fit.hyper[0] == pytest.approx(np.log(0.5), abs=0.7)
-    assert fit.hyper[1] > np.log(3.0)
-    assert fit.hyper[-2] < np.log(0.5**2)
+    # Data drawn from the model itself: the irrelevant parameter gets the longer length-scale.
+    found = []
+    for seed in range(7):
+        rng = np.random.default_rng(seed)
+        rows = rng.uniform(-1, 1, (SIZE, WIDTH))
+        K = reference.matern52_ard(rows, rows, np.array([0.5, 20.0, 20.0]), 1.0)
+        latent = np.linalg.cholesky(K + 1e-10 * np.eye(SIZE)) @ rng.normal(size=SIZE)
+        values = np.exp(latent + 0.1 * rng.normal(size=SIZE))
+        data = replace(
+            data_of("all", "probit"),
+            rows=rows,
+            z=np.zeros(SIZE),
+            weight=np.ones(SIZE),
+            utility=scale_of(values).utility(values),
+        )
+        found.append(evidence.fit(data, [start(data)]).hyper)
+    relevant, irrelevant, _, _, noise, _ = np.median(found, axis=0)
+    assert relevant == pytest.approx(np.log(0.5), abs=0.5)
+    assert irrelevant > np.log(3.0)
+    assert noise == pytest.approx(np.log(0.1**2), abs=1.5)
 
 
 def test_without_a_finite_start_there_is_no_fit():
@@ -246,7 +253,7 @@ def test_float32_is_near_with_one_threshold():
     data = data_of("one", "logit")
     expected = log_joint(start(data), data)
     with jax.enable_x64(False):
-        found = log_joint(start(data).astype(np.float32), jax.tree.map(lambda leaf: jnp.asarray(leaf), data))
+        found = log_joint(start(data).astype(np.float32), jax.tree.map(jnp.asarray, data))
         assert found[0].dtype == jnp.float32
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-4)
     np.testing.assert_allclose(found[1], expected[1], rtol=1e-2, atol=1e-3)

@@ -89,7 +89,7 @@ def test_padding_changes_nothing(kind, link):
         log_evidence_at(jnp.asarray(kernel), likelihood, padded),
         log_evidence_at(jnp.asarray(kernel[:N, :N]), short, plain),
     ]
-    assert float(both[0]) == pytest.approx(float(both[1]), rel=1e-10)
+    assert float(both[0]) == pytest.approx(float(both[1]), rel=1e-8)
 
 
 def exact_evidence(kernel, mean, likelihood) -> float:

@@ -74,7 +74,7 @@ def plain(function):
     return Target(function, gradients)
 
 
-# ------------------------------------------------------------------------------------------------------- known maxima
+# ------------------------------------------------------------------------------------------------- known maxima
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -144,7 +144,7 @@ def test_the_maximum_of_a_mixed_function_whose_parts_depend_on_each_other():
     np.testing.assert_allclose(units[0], [0.6, 0.5, 1.0], atol=1e-3)
 
 
-# ----------------------------------------------------------------------------------------------------- what always holds
+# ----------------------------------------------------------------------------------------------- what always holds
 
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -230,7 +230,7 @@ def test_rows_are_padded_to_the_width_of_the_model():
     assert all(not rows[:, encoding.width :].any() for rows in bowl.asked)
 
 
-# ------------------------------------------------------------------------------------------- forbidden rows, bad values
+# ------------------------------------------------------------------------------------- forbidden rows, bad values
 
 
 @pytest.mark.parametrize("count", [1, 5])
@@ -270,9 +270,7 @@ def test_the_last_configurations_of_a_space_are_found(space, left, seed):
     whole = grid(space)
     np.random.default_rng(seed).shuffle(whole)
     forbidden = frozenset(identity(whole[left:]))
-    units, values = search_of(space, bowl.target, seed, forbidden=forbidden).run(
-        whole[left : left + 5], count=left
-    )
+    units, values = search_of(space, bowl.target, seed, forbidden=forbidden).run(whole[left : left + 5], count=left)
     assert {row.tobytes() for row in units} == {row.tobytes() for row in whole[:left]}
     assert np.all(np.isfinite(values))
 
@@ -385,7 +383,7 @@ def test_a_constant_function_gives_a_point(space):
     np.testing.assert_array_equal(values, 0.0)
 
 
-# ----------------------------------------------------------------------------------------------------------- the cube
+# ----------------------------------------------------------------------------------------------------- the cube
 
 
 def test_every_level_of_a_grid_takes_an_equal_share_of_the_cube():

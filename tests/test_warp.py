@@ -53,7 +53,7 @@ def utilities(count=12, seed=0):
     return values - values.min()
 
 
-# ------------------------------------------------------------------------------------------------ outcomes to utilities
+# ------------------------------------------------------------------------------------------ outcomes to utilities
 
 
 def test_the_best_is_zero_and_the_median_of_the_first_is_one():
@@ -117,7 +117,7 @@ def test_an_outlier_is_capped():
     np.testing.assert_array_equal(scale.utility(np.array([0.0, 1e-300, 1e300])), [0.0, 1.0, CAP])
 
 
-# -------------------------------------------------------------------------------------------------- utilities to targets
+# -------------------------------------------------------------------------------------------- utilities to targets
 
 
 @pytest.mark.parametrize("log_offset", OFFSETS)

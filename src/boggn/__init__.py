@@ -2,7 +2,7 @@
 
 from boggn.errors import BoggnError, ConfigurationError, EncodingError, StudyError
 from boggn.explain import Explanation, explain
-from boggn.network.spec import MLP
+from boggn.network.spec import MLP, Wide
 from boggn.recommend import recommend
 from boggn.sampler import BOGGNSampler
 
@@ -14,6 +14,7 @@ __all__ = [
     "EncodingError",
     "Explanation",
     "StudyError",
+    "Wide",
     "explain",
     "recommend",
 ]

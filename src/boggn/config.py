@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from boggn.errors import ConfigurationError
-from boggn.network.spec import MLP, WIDE, parse_network
+from boggn.network.spec import MLP, Network, Wide, parse_network
 
 Thresholds = Literal["all", "one"]
 Link = Literal["probit", "logit"]
@@ -14,6 +14,7 @@ AcquisitionName = Literal["ei", "pi", "ucb", "thompson"]
 Training = Literal["gauss-newton", "adam"]
 SearchName = Literal["neighbourhood", "random"]
 EVIDENCE = "evidence"
+WIDE = Wide()
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Config:
     |---|---|
     | `thresholds` | classify at all thresholds at once, or at the gamma-quantile only (the paper) |
     | `link` | F of P(y <= t | x) = F(logit): normal or logistic |
-    | `network` | the wide cosine network, or a multilayer perceptron |
+    | `network` | the wide cosine network, infinite or of so many units, or a multilayer perceptron |
     | `gamma` | proportion of trials called good; with all thresholds it only sets what `pi` and the records mean |
     | `acquisition` | expected improvement, probability of improvement, upper confidence bound, Thompson sampling |
     | `epsilon` | probability of a random suggestion; if None, the paper's 0.1 with one threshold and 0 with all |
@@ -37,7 +38,7 @@ class Config:
 
     thresholds: Thresholds = "all"
     link: Link = "probit"
-    network: Literal["wide"] | MLP = "wide"
+    network: Network = WIDE
     gamma: float = 1.0 / 3.0
     acquisition: AcquisitionName = "ei"
     epsilon: float | None = None
@@ -59,7 +60,7 @@ class Config:
             _real("epsilon", self.epsilon, 0.0, 1.0, ends=True, otherwise="None or ")
         if self.prior_precision != EVIDENCE:
             _real("prior_precision", self.prior_precision, 0.0, float("inf"), ends=False, otherwise=f"{EVIDENCE!r} or ")
-            if self.network == WIDE or self.thresholds == "all":
+            if isinstance(self.network, Wide) or self.thresholds == "all":
                 allowed = f"{EVIDENCE!r} unless network is an MLP and thresholds is 'one'"
                 raise ConfigurationError.invalid("prior_precision", self.prior_precision, allowed)
         elif self.training == "adam":

@@ -22,6 +22,7 @@ from jax import Array
 from boggn import evidence
 from boggn.config import EVIDENCE, Config
 from boggn.encoding import Encoding
+from boggn.errors import ConfigurationError
 from boggn.evidence import Data
 from boggn.fit import (
     FixedLikelihood,
@@ -75,9 +76,11 @@ class WarpedThresholds:
         return log_normal_prior(log_precision, 0.0, 3.0) + evidence.log_tail_prior(tail)
 
 
-def train(config: Config, spec: MLP, encoding: Encoding, data: Data, seed: list[int]) -> Trained | None:
+def train(config: Config, encoding: Encoding, data: Data, seed: list[int]) -> Trained | None:
     """Train the configured perceptron; None if its log posterior is not finite."""
-    width = data.rows.shape[1]
+    spec, width = config.network, data.rows.shape[1]
+    if not isinstance(spec, MLP):
+        raise ConfigurationError.invalid("network", spec, "an MLP")
     key = jax.random.key(seed[0])
     if config.prior_precision == EVIDENCE:
         trained = _by_evidence(spec, encoding, data, key)

@@ -17,7 +17,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from boggn.config import PAPER, AcquisitionName, Config, Link, SearchName, Thresholds, Training
 from boggn.errors import ConfigurationError, StudyError
-from boggn.network.spec import MLP
+from boggn.network.spec import Network
 from boggn.record import running_params
 from boggn.record import write as write_record
 
@@ -56,7 +56,7 @@ class BOGGNSampler(BaseSampler):
         gamma: float = 1.0 / 3.0,
         thresholds: Thresholds = "all",
         link: Link = "probit",
-        network: str | MLP = "wide",
+        network: str | Network = "wide",
         epsilon: float | None = None,
         acquisition: AcquisitionName = "ei",
         prior_precision: float | Literal["evidence"] = "evidence",
@@ -297,9 +297,7 @@ def _history(study: Study, asking: int, encoding: Encoding, rows: _Rows) -> Hist
     running = [encoding.to_unit(params) for params in waiting if encoding.contains(params)]
     units, values, numbers = zip(*kept, strict=True) if kept else ((), (), ())
     shape = (-1, encoding.n_parameters)
-    return History(
-        np.reshape(units, shape), np.array(values, dtype=np.float64), np.reshape(running, shape), numbers
-    )
+    return History(np.reshape(units, shape), np.array(values, dtype=np.float64), np.reshape(running, shape), numbers)
 
 
 def _outcome(trial: FrozenTrial, sign: float, middle: float | None) -> float | None:

@@ -32,9 +32,10 @@ from boggn.encoding import Encoding
 from boggn.evidence import Data
 from boggn.labels import threshold, utilities
 from boggn.laplace import Anchor
-from boggn.network.spec import MLP
+from boggn.network.spec import MLP, Wide
 from boggn.network.wide import WideFeatures
 from boggn.observed import MOST_OBSERVED, MOST_RUNNING, History, Observed, arrange, scheduled
+from boggn.posterior.features import FeaturePosterior
 from boggn.posterior.function import FunctionPosterior
 from boggn.posterior.linearised import LinearisedPosterior
 from boggn.predictive import Head
@@ -42,8 +43,11 @@ from boggn.predictive import Head
 Floats = NDArray[np.float64]
 FIT_ROWS = 256
 """Prior scales of the wide network are learned from at most so many observations."""
+HIDDEN_LAYER = 0
+"""Seed of a finite wide network's input weights: part of the model, so the same at every suggestion."""
 PATH_WIDTH = 512
 """Hidden units of the network drawn for Thompson sampling."""
+_THRESHOLDS = {"one": "one threshold", "all": "all thresholds"}
 ONE_THRESHOLD_CURVATURE = 0.25
 """Curvature of a running point with one threshold: that of a logit of zero."""
 
@@ -133,7 +137,7 @@ def fit_surrogate(
     request = _Request(
         config, encoding, everything, data, waiting, jnp.asarray(everything.scale.utility(np.array(tau))), seed, memory
     )
-    fitted = _wide(request) if isinstance(config.network, str) else _perceptron(request, config.network)
+    fitted = (_perceptron if isinstance(config.network, MLP) else _wide)(request)
     if fitted is None:
         return "the evidence has no finite maximum"
     conditioned, searched, ranked, found = fitted
@@ -142,7 +146,7 @@ def fit_surrogate(
     if not np.all(np.isfinite(means[observed.position])):
         return "the posterior is not finite"
     record = {
-        "model": f"{config.network} network, {config.thresholds} threshold(s), {config.link} link",
+        "model": f"{config.network} network, {_THRESHOLDS[config.thresholds]}, {config.link} link",
         "gamma": config.gamma,
         "threshold": tau,
         "observations": len(values),
@@ -162,7 +166,7 @@ class _Fitted(NamedTuple):
 
 
 def _ready(
-    posterior: FunctionPosterior | LinearisedPosterior,
+    posterior: FunctionPosterior | FeaturePosterior | LinearisedPosterior,
     head: Head,
     latent: Array,
     data: Data,
@@ -191,11 +195,15 @@ def _believed(head: Head, waiting: Array) -> Array:
 
 @partial(jax.jit, static_argnames=("kind",))
 def _condition_wide(
-    hyper: Array, data: Data, waiting: Array, tau: Array, kind: Kind
-) -> tuple[FunctionPosterior, Conditioned, Array]:
+    hyper: Array, data: Data, waiting: Array, tau: Array, features: WideFeatures | None, kind: Kind
+) -> tuple[FunctionPosterior | FeaturePosterior, Conditioned, Array]:
     likelihood, head, _ = evidence.likelihood_of(hyper, data)
     prior = evidence.prior_of(hyper, data)
-    posterior = FunctionPosterior.of(prior, data.rows, likelihood, _believed(head, waiting))
+    posterior: FunctionPosterior | FeaturePosterior
+    if features is None:
+        posterior = FunctionPosterior.of(prior, data.rows, likelihood, _believed(head, waiting))
+    else:
+        posterior = FeaturePosterior.of(prior, features, data.rows, likelihood, _believed(head, waiting))
     return posterior, *_ready(posterior, head, posterior.latent, data, waiting, tau, kind)
 
 
@@ -224,14 +232,22 @@ def _wide(request: _Request) -> _Fitted | None:
     fit = _fit_wide(request)
     if fit is None:
         return None
-    kind = request.config.acquisition
-    posterior, conditioned, ranked = _condition_wide(fit.hyper, request.data, request.waiting, request.tau, kind=kind)
+    kind, network, columns = request.config.acquisition, request.config.network, request.data.rows.shape[1]
+    features = None
+    if isinstance(network, Wide) and network.units is not None:
+        features = WideFeatures.draw(np.random.default_rng(HIDDEN_LAYER), columns, network.units)
+    posterior, conditioned, ranked = _condition_wide(
+        fit.hyper, request.data, request.waiting, request.tau, features, kind=kind
+    )
     searched = conditioned
     if kind == "thompson":
         rng = np.random.default_rng([*request.seed, 1])
-        features = WideFeatures.draw(rng, request.data.rows.shape[1], PATH_WIDTH)
-        weight, noise = rng.standard_normal(PATH_WIDTH), rng.standard_normal(len(ranked))
-        searched = replace(conditioned, posterior=posterior.draw(features, weight, noise))
+        if isinstance(posterior, FeaturePosterior):
+            draw: Posterior = posterior.draw(jnp.asarray(rng.standard_normal(len(posterior.mean))))
+        else:
+            path = WideFeatures.draw(rng, columns, PATH_WIDTH)
+            draw = posterior.draw(path, rng.standard_normal(PATH_WIDTH), rng.standard_normal(len(ranked)))
+        searched = replace(conditioned, posterior=draw)
     found = {"log_evidence": float(posterior.evidence), "scales": _wide_scales(request, fit.hyper)}
     return _Fitted(conditioned, searched, ranked, found)
 
@@ -260,8 +276,8 @@ def _short(value: float) -> float:
 _ready_compiled = jax.jit(_ready, static_argnames=("kind",))
 
 
-def _perceptron(request: _Request, spec: MLP) -> _Fitted | None:
-    trained = perceptron.train(request.config, spec, request.encoding, request.data, request.seed)
+def _perceptron(request: _Request) -> _Fitted | None:
+    trained = perceptron.train(request.config, request.encoding, request.data, request.seed)
     if trained is None:
         return None
     kind, head = request.config.acquisition, trained.head

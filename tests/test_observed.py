@@ -1,0 +1,65 @@
+"""How a history becomes padded arrays: the schedule of fits, the bounded subset, the rows of labels."""
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from optuna.distributions import FloatDistribution
+
+from boggn.config import Config
+from boggn.encoding import Encoding
+from boggn.observed import MOST_OBSERVED, MOST_RUNNING, REFIT_EVERY, Observed, arrange, scheduled
+
+SPACE = Encoding.of({"x": FloatDistribution(0, 1), "y": FloatDistribution(0, 1)})
+
+
+def _observed(count):
+    rng = np.random.default_rng(0)
+    return Observed.of(rng.random((count, 2)), rng.random(count))
+
+
+@given(st.integers(1, 3000))
+def test_the_schedule_lags_by_at_most_one_part_in_ten(count):
+    size = scheduled(count)
+    assert 1 <= size <= count
+    assert count - size <= max(0, size // REFIT_EVERY)
+    assert scheduled(size) == size
+
+
+def test_the_schedule_never_goes_back():
+    sizes = [scheduled(count) for count in range(1, 500)]
+    assert sizes == sorted(sizes)
+
+
+def test_equal_outcomes_are_nothing_to_learn_from():
+    assert Observed.of(np.zeros((3, 2)), np.ones(3)) is None
+
+
+def test_a_bounded_subset_keeps_the_best_and_the_order():
+    everything = _observed(900)
+    kept = everything.at_most(100)
+    assert len(kept.values) == 100
+    assert set(np.argsort(everything.values)[:50]) <= set(kept.position)
+    assert np.all(np.diff(kept.position) > 0)
+    np.testing.assert_array_equal(everything.values[kept.position], kept.values)
+    assert kept.scale == everything.scale
+
+
+@pytest.mark.parametrize("gamma", [0.05, 0.5, 0.99])
+@pytest.mark.parametrize("acquisition", ["ei", "pi"])
+def test_the_largest_history_fits_its_bucket(gamma, acquisition):
+    config = Config(thresholds="one", link="logit", gamma=gamma, acquisition=acquisition)
+    observed = _observed(2 * MOST_OBSERVED).at_most(MOST_OBSERVED)
+    with jax.enable_x64(True):
+        data, waiting = arrange(config, SPACE, observed, np.random.default_rng(1).random((MOST_RUNNING, 2)))
+    assert np.asarray(waiting).sum() == MOST_RUNNING
+    assert not np.any((np.asarray(data.weight) > 0) & (np.asarray(waiting) > 0))
+
+
+def test_the_first_row_of_an_observation_is_its_own():
+    config = Config(thresholds="one", link="logit")
+    observed = _observed(20)
+    with jax.enable_x64(True):
+        data, _ = arrange(config, SPACE, observed, observed.units[:0])
+    np.testing.assert_allclose(data.rows[:20, :2], SPACE.encode(observed.units))
