@@ -10,6 +10,9 @@ EXTRAS := test,dev,demo,bench
 export PIP_NO_INPUT := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+# One thread a process: the matrices are small, and two processes fill two cores.
+TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest
+
 # Benchmarks run one thread a process: seeds side by side are worth more than a faster matrix product.
 BENCH   := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m boggn.bench
 METHODS := boggn,boggn-paper,tpe,gp,random
@@ -37,11 +40,11 @@ demo: $(STAMP) ## tune a small network on the digits data: about two minutes
 
 .PHONY: test
 test: lint $(STAMP) ## everything that must pass: lint, types, layers, tests, docs
-	$(BIN)/python -m pytest
+	$(TEST) --numprocesses 2 --dist worksteal
 
 .PHONY: test-fast
 test-fast: $(STAMP) ## the tests that take no more than a few seconds each
-	$(BIN)/python -m pytest -x -m 'not benchmark and not slow'
+	$(TEST) -x -m 'not benchmark and not slow'
 
 .PHONY: lint
 lint: $(STAMP) ## ruff, mypy and import-linter
@@ -57,7 +60,7 @@ format: $(STAMP) ## let ruff put right what it can
 
 .PHONY: docs
 docs: $(STAMP) ## check the links of the documentation and run its snippets (part of make test)
-	$(BIN)/python -m pytest tests/test_docs.py
+	$(TEST) tests/test_docs.py
 
 .PHONY: bench-quick
 bench-quick: $(STAMP) ## a few seeds of a few problems: minutes

@@ -42,6 +42,9 @@ class Bowl:
 
     def gradients(self, rows):
         assert rows.shape == (STARTS, len(self.peak))
+        return self.gradients_of(rows)
+
+    def gradients_of(self, rows):
         return -np.sum((rows - self.peak) ** 2, axis=1), -2.0 * (rows - self.peak)
 
     @property
@@ -366,6 +369,20 @@ def test_values_that_are_not_finite_never_win(space, bad):
     assert encoding.encode(units)[0, 0] >= cut
     if space != "discrete":  # up against the broken half, as near as a line search gets
         assert values[0] == pytest.approx(-100.0, abs=0.02)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_climb_is_not_drawn_to_where_values_are_not_finite(bad):
+    # The values are negative, so that a climb which left a row out of its sum would take it for a gain.
+    space = {f"x{j}": FloatDistribution(0.0, 1.0) for j in range(8)}
+    bowl = Bowl(Encoding.of(space), np.full(8, 0.55))
+
+    def broken(rows):
+        return np.where(rows[:, 0] < 0.05, bad, 1000.0 * bowl.gradients_of(rows)[0] - 100.0)
+
+    target = Target(broken, lambda rows: (broken(rows), 1000.0 * bowl.gradients_of(rows)[1]))
+    _, values = search_of(space, target).run(np.empty((0, 8)))
+    assert values[0] == pytest.approx(-100.0, abs=1e-2)
 
 
 @pytest.mark.parametrize("space", SPACES)

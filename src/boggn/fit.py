@@ -42,7 +42,7 @@ DAMPING = 30.0
 """How many times the prior a first step is held back by: small noise needs it, a run of few steps pays for it."""
 ROUND_STEPS = 5
 """Gauss-Newton steps between two looks at the evidence."""
-EVIDENCE_ITERATIONS = 6
+EVIDENCE_ITERATIONS = 5
 """L-BFGS iterations on the evidence of one linearisation: a new linearisation is worth more than the last digit."""
 PRECISION_BOUNDS = (-8.0, 12.0)
 TRUST_RADIUS = 2.0
@@ -349,7 +349,7 @@ def _maximise(hyper: Floats, linear: _Linear, model: LikelihoodModel, low: Float
         jac=True,
         method="L-BFGS-B",
         bounds=np.stack([low, high], axis=1),
-        options={"maxiter": EVIDENCE_ITERATIONS, "maxfun": 2 * EVIDENCE_ITERATIONS},
+        options={"maxiter": EVIDENCE_ITERATIONS, "maxfun": EVIDENCE_ITERATIONS + 2},
     )
     return np.asarray(result.x) if result.fun < _UNUSABLE else hyper
 
