@@ -41,7 +41,7 @@ WRONG: list[tuple[str, Any, str]] = [
     *[("acquisition", value, "one of 'ei', 'pi', 'ucb', 'thompson'") for value in ("EI", "entropy", None, 2.0)],
     *[("training", value, "one of 'gauss-newton', 'adam'") for value in ("sgd", None, {})],
     *[
-        ("network", value, "'wide', 'mlp'")
+        ("network", value, "'wide', 'wide:512', 'mlp'")
         for value in ("deep", "", "mlp:", "mlp:32:relu:1", "mlp:3.5", None, 32, (32,))
     ],
     *[("n_startup_trials", value, "a whole number, 0 or more") for value in (-1, 2.0, NAN, True, "10", None)],

@@ -141,7 +141,6 @@ def fit(data: Data, starts: Sequence[Floats], max_iterations: int = MAX_ITERATIO
     """
     lengths = (float(data.length_prior) + _LENGTH_REACH[0], float(data.length_prior) + _LENGTH_REACH[1])
     bounds = [lengths] * data.rows.shape[1] + [_BOUNDS[index] for index in (_AMPLITUDE, _NOISE, _OFFSET)]
-    data = jax.device_put(data)
     if len(starts) == 1:
         return _climb(data, starts[0], bounds, max_iterations)
     heat = min(HEAT_ITERATIONS, max_iterations)

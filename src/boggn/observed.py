@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
@@ -97,18 +97,20 @@ def arrange(config: Config, encoding: Encoding, observed: Observed, running: Flo
     column[: encoding.width] = encoding.parameter_of_column
     waiting = np.zeros(size)
     waiting[len(row) : len(rows)] = 1.0
+    # `device_put` because each new shape given to `jnp.asarray` is compiled.
+    put = jax.device_put
     data = Data(
-        rows=jnp.asarray(np.pad(rows, ((0, size - len(rows)), (0, width - encoding.width)))),
-        utility=_padded(observed.scale.utility(observed.values)[row], size),
-        z=_padded(z, size),
-        weight=_padded(weight, size),
-        column=jnp.asarray(column),
-        length_prior=jnp.asarray(np.float64(length_prior(encoding.n_parameters))),
+        rows=put(np.pad(rows, ((0, size - len(rows)), (0, width - encoding.width)))),
+        utility=put(_padded(observed.scale.utility(observed.values)[row], size)),
+        z=put(_padded(z, size)),
+        weight=put(_padded(weight, size)),
+        column=put(column),
+        length_prior=put(np.float64(length_prior(encoding.n_parameters))),
         thresholds=config.thresholds,
         link=config.link,
     )
-    return data, jnp.asarray(waiting)
+    return data, put(waiting)
 
 
-def _padded(array: Floats, size: int) -> Array:
-    return jnp.asarray(np.pad(array, (0, size - len(array))))
+def _padded(array: Floats, size: int) -> Floats:
+    return np.pad(array, (0, size - len(array)))

@@ -135,7 +135,14 @@ def fit_surrogate(
     data, waiting = arrange(config, encoding, observed, running[-MOST_RUNNING:])
     tau = threshold(everything.values, config.gamma)
     request = _Request(
-        config, encoding, everything, data, waiting, jnp.asarray(everything.scale.utility(np.array(tau))), seed, memory
+        config,
+        encoding,
+        everything,
+        data,
+        waiting,
+        jax.device_put(everything.scale.utility(np.array(tau))),
+        seed,
+        memory,
     )
     fitted = (_perceptron if isinstance(config.network, MLP) else _wide)(request)
     if fitted is None:
