@@ -186,7 +186,7 @@ def test_gradients_against_finite_differences(z, deviation):
         assert slope == pytest.approx(difference, rel=2e-4, abs=rounding)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     st.floats(-50, 50),
     st.floats(-36, 5),

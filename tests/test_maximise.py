@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
@@ -150,7 +150,7 @@ def test_the_maximum_of_a_mixed_function_whose_parts_depend_on_each_other():
 # ----------------------------------------------------------------------------------------------- what always holds
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=60)
 @given(strategies.spaces(4).filter(bool), st.integers(0, 2**32 - 1), st.integers(0, 3), st.integers(1, 5))
 def test_in_bounds_on_grids_and_no_worse_than_any_candidate(space, seed, n_incumbents, count):
     encoding = Encoding.of(space)
@@ -181,7 +181,7 @@ def test_in_bounds_on_grids_and_no_worse_than_any_candidate(space, seed, n_incum
     np.testing.assert_allclose(found, np.sin(3 * encoding.encode(units) @ wave), rtol=1e-9, atol=1e-12)
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=40)
 @given(strategies.spaces(4).filter(bool), st.integers(0, 2**32 - 1))
 def test_candidates_are_on_their_grids_and_neighbours_differ_in_something(space, seed):
     encoding = Encoding.of(space)

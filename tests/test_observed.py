@@ -1,5 +1,7 @@
 """How a history becomes padded arrays: the schedule of fits, the bounded subset, the rows of labels."""
 
+import itertools
+
 import jax
 import numpy as np
 import pytest
@@ -21,15 +23,25 @@ def _observed(count):
 
 @given(st.integers(1, 3000))
 def test_the_schedule_lags_by_at_most_one_part_in_ten(count):
-    size = scheduled(count)
+    size = scheduled(count)[-1]
     assert 1 <= size <= count
     assert count - size <= max(0, size // REFIT_EVERY)
-    assert scheduled(size) == size
+    assert scheduled(size) == scheduled(count)
+
+
+@given(st.integers(1, 10_000))
+def test_the_schedule_repeats_few_fits_and_none_that_doubles_the_first(count):
+    sizes = scheduled(count)
+    assert len(sizes) <= 8
+    assert sizes == sorted(set(sizes))
+    assert sizes[-1] < 2 * sizes[0]
 
 
 def test_the_schedule_never_goes_back():
     sizes = [scheduled(count) for count in range(1, 500)]
     assert sizes == sorted(sizes)
+    for fewer, more in itertools.pairwise(sizes):
+        assert more in (fewer, [*fewer, more[-1]], [more[-1]])  # it goes on from what was learned before, or afresh
 
 
 def test_equal_outcomes_are_nothing_to_learn_from():

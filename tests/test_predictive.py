@@ -93,7 +93,7 @@ def test_without_variance_it_is_the_link(link, x64):
         np.testing.assert_allclose(way, reference.LINKS[link].cdf(means), rtol=1e-6 if x64 else 1e-4, atol=1e-7)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.sampled_from(LINKS), st.floats(-30, 30), st.floats(0, 1e6))
 def test_probabilities_of_both_classes_sum_to_one(link, mean, variance):
     with jax.enable_x64(True):
@@ -137,7 +137,7 @@ def test_probability_at_a_threshold_is_that_of_a_noisy_latent(cut):
     assert float(found) == pytest.approx(norm.cdf(cut, 0.7, np.sqrt(0.3 + 0.16)), rel=1e-13)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.sampled_from(LINKS), st.floats(-3, 3), st.floats(1e-6, 4), st.floats(1e-3, 1), st.floats(-4, 4))
 def test_probability_rises_with_the_threshold(link, mean, variance, scale, cut):
     with jax.enable_x64(True):

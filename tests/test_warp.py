@@ -186,7 +186,7 @@ def test_the_density_of_an_outcome_integrates_to_one_in_y(link, log_offset, late
     assert mass == pytest.approx(1.0 - tail, abs=1e-6)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.floats(-7, 6), st.floats(0, 1e6))
 def test_the_inverse_gives_the_utility_back(log_offset, utility):
     with jax.enable_x64(True):

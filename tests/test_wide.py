@@ -132,7 +132,7 @@ def test_gradients_of_the_kernel_against_finite_differences():
         assert float(slope) == pytest.approx(float(difference), rel=1e-7)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.floats(-3, 3))
 def test_squared_distances_are_never_negative(seed, log_scale):
     rows = 10.0**log_scale * points(6, seed)

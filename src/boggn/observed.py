@@ -4,7 +4,7 @@ r"""What has been observed, arranged in the padded arrays that a classifier is f
 |------------|---------------------------------------------------------------------------------------------|
 | `History`  | all that is visible: unit rows and outcomes of finished trials, unit rows of running ones     |
 | `Observed` | unit rows and outcomes in the order of the history, with the scale of the outcomes            |
-| schedule   | prior scales are learned from the first n_k observations, n_k growing by a fixed ratio        |
+| schedule   | prior scales are learned from the first n_k observations, n_k growing by a fixed ratio       |
 """
 
 from __future__ import annotations
@@ -72,12 +72,17 @@ class Observed(NamedTuple):
         return Observed(self.units[chosen], self.values[chosen], self.position[chosen], self.scale)
 
 
-def scheduled(count: int) -> int:
-    """How many of `count` observations the prior scales are learned from: a function of the count alone."""
+def scheduled(count: int) -> list[int]:
+    """From how many observations the prior scales were last learned afresh, and then again, each from the one before.
+
+    A function of the count alone. The first is learned from scratch, as is every one that doubles the last such; so
+    a process that knows nothing repeats a handful of short fits, whatever the count.
+    """
     size = min(count, 2 * REFIT_EVERY)
-    while (larger := size + max(1, size // REFIT_EVERY)) <= count:
-        size = larger
-    return size
+    sizes = [size]
+    while (size := size + max(1, size // REFIT_EVERY)) <= count:
+        sizes = [size] if size >= 2 * sizes[0] else [*sizes, size]
+    return sizes
 
 
 def arrange(config: Config, encoding: Encoding, observed: Observed, running: Floats) -> tuple[Data, Array]:

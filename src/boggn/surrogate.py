@@ -55,7 +55,7 @@ ONE_THRESHOLD_CURVATURE = 0.25
 class Memory:
     """The last few fits, by a hash of all they depend on. Safe to share between threads."""
 
-    def __init__(self, size: int = 8) -> None:
+    def __init__(self, size: int = 32) -> None:
         self._size = size
         self._fits: OrderedDict[bytes, Any] = OrderedDict()
         self._lock = threading.Lock()
@@ -214,15 +214,19 @@ def _condition_wide(
     return posterior, *_ready(posterior, head, posterior.latent, data, waiting, tau, kind)
 
 
-def _fit_wide(request: _Request) -> evidence.Fit | None:
-    """Prior scales, learned from the first part of the history that the schedule allows."""
+def _learn_wide(request: _Request, sizes: list[int]) -> evidence.Fit | None:
+    """Prior scales learned from the first observations, starting from those learned from fewer of them."""
     config, encoding, observed = request.config, request.encoding, request.observed
-    learned_from = observed.first(scheduled(len(observed.values)))
+    *fewer, size = sizes
+    learned_from = observed.first(size)
     if learned_from is None:
         return None
 
     def make() -> evidence.Fit | None:
         data, _ = arrange(config, encoding, learned_from.at_most(FIT_ROWS), observed.units[:0])
+        before = _learn_wide(request, fewer) if fewer else None
+        if before is not None:
+            return evidence.fit(data, [before.hyper])
         starts = [evidence.start(data)]
         if config.thresholds == "all":
             starts.append(evidence.start(data, log_noise=-4.0, log_offset=4.0))
@@ -236,7 +240,7 @@ def _fit_wide(request: _Request) -> evidence.Fit | None:
 
 
 def _wide(request: _Request) -> _Fitted | None:
-    fit = _fit_wide(request)
+    fit = _learn_wide(request, scheduled(len(request.observed.values)))
     if fit is None:
         return None
     kind, network, columns = request.config.acquisition, request.config.network, request.data.rows.shape[1]

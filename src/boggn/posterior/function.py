@@ -14,7 +14,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from boggn.laplace import Anchor, anchored_moments_from, find_mode, log_evidence_at, moments_from, whiten
 from boggn.likelihood import Likelihood
@@ -64,8 +64,10 @@ class FunctionPosterior:
         kernel = prior.covariance(rows, rows)
         mode = find_mode(kernel, jnp.zeros_like(likelihood.weight), likelihood)
         curvature = mode.curvature + running
+        # Mostly nothing is running, and then the factor at the mode serves.
+        whitener = lax.cond(jnp.any(running > 0), lambda: whiten(kernel, curvature), lambda: mode.whitener)
         evidence = log_evidence_at(kernel, likelihood, mode)
-        return FunctionPosterior(prior, rows, mode.latent, mode.dual, curvature, whiten(kernel, curvature), evidence)
+        return FunctionPosterior(prior, rows, mode.latent, mode.dual, curvature, whitener, evidence)
 
     def moments(self, rows: Array) -> tuple[Array, Array]:
         """Mean and variance of the latent at encoded rows (B, W)."""
