@@ -1,0 +1,81 @@
+"""The command line. Commands import what they need when they run, so that help and errors come at once."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from boggn.errors import BoggnError
+
+app = typer.Typer(
+    name="boggn",
+    help="Bayesian optimisation by a Bayesian neural network that classifies at every threshold.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from boggn import __version__
+
+        typer.echo(f"boggn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    del version
+
+
+class FigureName(enum.StrEnum):
+    """What `boggn paper` can make."""
+
+    fig1 = "fig1"
+    fig2 = "fig2"
+    fig3 = "fig3"
+    fig4 = "fig4"
+    fig5 = "fig5"
+    fig6 = "fig6"
+    all = "all"
+
+
+@app.command()
+def paper(
+    figure: Annotated[FigureName, typer.Argument(help="Which figure; `all` makes one after another.")],
+    out: Annotated[Path, typer.Option(help="Folder for pictures, numbers and captions.")] = Path("paper"),
+    seeds: Annotated[int | None, typer.Option(help="Replicates; the figure's own number if left out.")] = None,
+    evals: Annotated[int | None, typer.Option(help="Evaluations of a run, likewise.")] = None,
+    jobs: Annotated[int, typer.Option(help="Processes, one thread each.")] = 2,
+) -> None:
+    """Make the paper's figures from runs of our own: a picture, its numbers as CSV, and a caption with the command.
+
+    fig1 density ratios, fig2 the workflow, fig3 regret, fig4 labels and what they allow, fig5 calibration,
+    fig6 the number of thresholds. Long runs are kept in the folder: the same command goes on where it was stopped.
+    """
+    from boggn.paper import NAMES, Size, fitting, make
+
+    size = Size(seeds, evals, jobs)
+    sizes = {name: fitting(name, size) for name in NAMES} if figure is FigureName.all else {figure.value: size}
+    for name, its_size in sizes.items():
+        for path in make(name, out, its_size):
+            typer.echo(path)
+
+
+def main() -> None:
+    """Run the command line; a failure we know is one line, and exit status 2 where the question was wrong."""
+    try:
+        app()
+    except BoggnError as error:
+        Console(stderr=True, highlight=False).print(f"boggn: {error}", markup=False, soft_wrap=True)
+        sys.exit(2)
