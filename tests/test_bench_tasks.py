@@ -24,6 +24,9 @@ MINIMISERS: dict[str, list[list[float]]] = {
     "hartmann6": [[0.20168951, 0.15001069, 0.47687397, 0.27533242, 0.31165162, 0.65730053]],
     "branin-noise": [list(point) for point in BRANIN_MINIMISERS],
     "hartmann6-noise": [[0.20168951, 0.15001069, 0.47687397, 0.27533242, 0.31165162, 0.65730053]],
+    "wave2": [[tasks.WAVE_MINIMISER, 0.37]],
+    "wave4": [[tasks.WAVE_MINIMISER, 0.37, 0.61, 0.44]],
+    "branin-hetero": [list(point) for point in BRANIN_MINIMISERS],
     "ackley5": [list(tasks.ACKLEY_SHIFT)],
     "rosenbrock4": [[1.0] * 4],
     "levy4": [list(tasks.LEVY_SHIFT)],
@@ -64,6 +67,13 @@ def test_optimum_agrees_with_the_published_one(name: str) -> None:
     assert tasks.get(name).optimum == pytest.approx(PUBLISHED[name], abs=5e-5)
 
 
+def test_the_wave_has_no_deeper_trough() -> None:
+    x = np.linspace(0, 1, 200_001)
+    along_the_floor = np.sin(30 * (x - 0.9) ** 4) * np.cos(2 * (x - 0.9)) + (x - 0.9) / 2
+    assert along_the_floor.min() == pytest.approx(tasks.get("wave4").optimum, abs=1e-8)
+    assert x[along_the_floor.argmin()] == pytest.approx(tasks.WAVE_MINIMISER, abs=1e-5)
+
+
 def test_mixed_minimiser() -> None:
     task = tasks.get("mixed")
     assert task.regret(tasks.MIXED_MINIMISER) == pytest.approx(0.0, abs=1e-12)
@@ -85,10 +95,19 @@ def test_regret_is_never_negative_and_the_optimiser_sees_it_plus_noise(name: str
             assert seen == pytest.approx(noise_free(task, params), abs=1e-9)
 
 
-@pytest.mark.parametrize(("name", "sd"), [("branin-noise", 1.0), ("hartmann6-noise", 0.1)])
-def test_noise_has_the_stated_standard_deviation(name: str, sd: float) -> None:
+@pytest.mark.parametrize(
+    ("name", "minimiser", "sd"),
+    [
+        ("branin-noise", 0, 1.0),
+        ("hartmann6-noise", 0, 0.1),
+        ("wave2", 0, 0.02 + 0.3 * 0.37**2),
+        ("branin-hetero", 0, 0.2 + 0.3 * 12.275),
+        ("branin-hetero", 1, 0.2 + 0.3 * 2.275),
+    ],
+)
+def test_noise_has_the_stated_standard_deviation(name: str, minimiser: int, sd: float) -> None:
     task = tasks.get(name)
-    params = {f"x{i}": value for i, value in enumerate(MINIMISERS[name][0])}
+    params = {f"x{i}": value for i, value in enumerate(MINIMISERS[name][minimiser])}
     rng = np.random.default_rng(0)
     seen = np.array([task.function(params, rng) for _ in range(4000)])
     assert seen.mean() == pytest.approx(task.optimum, abs=5 * sd / math.sqrt(4000))

@@ -110,6 +110,23 @@ def michalewicz(x: Vector) -> float:
     return float(-np.sum(np.sin(x) * np.sin(i * x**2 / math.pi) ** 20))
 
 
+def wave(x: Vector) -> float:
+    """Xiong's wave along the first coordinate, slower the larger that is, at the floor of bowls."""
+    first = x[0] - 0.9
+    bowls = np.sum((x[1:] - WAVE_FLOOR[: len(x) - 1] - 0.3 * (x[0] - WAVE_MINIMISER)) ** 2)
+    return float(math.sin(30 * first**4) * math.cos(2 * first) + 0.5 * first + 2 * bowls)
+
+
+def _wave_noise(x: Vector) -> float:
+    return 0.02 + 0.3 * float(x[1]) ** 2
+
+
+def _branin_noise(x: Vector) -> float:
+    return 0.2 + 0.3 * float(x[1])
+
+
+WAVE_FLOOR, WAVE_MINIMISER = np.array([0.37, 0.61, 0.44]), 0.2755018270436702
+
 # Off centre and on no grid, so that no sampler meets the optimum by symmetry or by rounding.
 ACKLEY_SHIFT = np.array([2.31, -1.17, 4.43, 0.86, -2.69])
 LEVY_SHIFT = np.array([3.73, -4.21, 1.58, -2.37])
@@ -149,22 +166,24 @@ def _smooth(
     bounds: list[tuple[float, float]],
     optimum: float,
     description: str,
-    noise: float = 0.0,
+    noise: Callable[[Vector], float] | float = 0.0,
 ) -> Task:
     """A task over a box; `noise` is the standard deviation of the Gaussian noise added to what is observed."""
     names = [f"x{i}" for i in range(len(bounds))]
 
-    def value(params: Params) -> float:
-        return f(np.array([params[n] for n in names], dtype=np.float64))
+    def point(params: Params) -> Vector:
+        return np.array([params[n] for n in names], dtype=np.float64)
 
     def observe(params: Params, rng: np.random.Generator) -> float:
-        return value(params) + (noise * float(rng.standard_normal()) if noise else 0.0)
+        x = point(params)
+        deviation = noise(x) if callable(noise) else noise
+        return f(x) + (deviation * float(rng.standard_normal()) if deviation else 0.0)
 
     def regret(params: Params) -> float:
-        return max(value(params) - optimum, 0.0)  # `optimum` is rounded, the difference may be -1e-15
+        return max(f(point(params)) - optimum, 0.0)  # `optimum` is rounded, the difference may be -1e-15
 
     space = {n: FloatDistribution(low, high) for n, (low, high) in zip(names, bounds, strict=True)}
-    return Task(name, space, observe, regret, optimum, description, noisy=noise > 0)
+    return Task(name, space, observe, regret, optimum, description, noisy=callable(noise) or noise > 0)
 
 
 # --- FCNet --------------------------------------------------------------------------------------------------------
@@ -281,6 +300,15 @@ _MAKERS: dict[str, Callable[[], Task]] = {
     "slice": lambda: _fcnet("slice", "slice_localization"),
     "branin-noise": lambda: _smooth("branin-noise", *_BRANIN, "Branin, noise sd 1", noise=1.0),
     "hartmann6-noise": lambda: _smooth("hartmann6-noise", *_HARTMANN6, "Hartmann6, noise sd 0.1", noise=0.1),
+    "wave2": lambda: _smooth(
+        "wave2", wave, [(0.0, 1.0)] * 2, -0.62499890071786, "2-d, smoothness and noise vary", noise=_wave_noise
+    ),
+    "wave4": lambda: _smooth(
+        "wave4", wave, [(0.0, 1.0)] * 4, -0.62499890071786, "4-d, smoothness and noise vary", noise=_wave_noise
+    ),
+    "branin-hetero": lambda: _smooth(
+        "branin-hetero", *_BRANIN, "Branin, noise sd 0.2 + 0.3 x1: its minima differ in noise", noise=_branin_noise
+    ),
     "ackley5": lambda: _smooth(
         "ackley5", _shifted_rotated_ackley, [(-5.0, 10.0)] * 5, 0.0, "5-d, shifted off centre and rotated"
     ),
@@ -299,6 +327,7 @@ _MAKERS: dict[str, Callable[[], Task]] = {
 GROUPS: dict[str, tuple[str, ...]] = {
     "paper": ("branin", "camel", "hartmann3", "hartmann6", "protein", "naval", "parkinsons", "slice"),
     "noise": ("branin-noise", "hartmann6-noise"),
+    "varying": ("wave2", "wave4", "branin-hetero"),
     "confirm": ("ackley5", "rosenbrock4", "levy4", "styblinski5", "mixed", "rastrigin3", "michalewicz5"),
 }
 FCNET = frozenset({"protein", "naval", "parkinsons", "slice"})
