@@ -29,7 +29,7 @@ BLOCK = 256
 STARTS = 8
 """Starts of the joint L-BFGS-B; also the rows of the compiled gradient."""
 SWAP_STARTS = 4
-TOLERANCE = 1e-6
+TOLERANCE = 1e-4
 """Relative gain over all starts below which a climb is done."""
 ROUNDS = 2
 """Turns of continuous and discrete search in a mixed space."""
@@ -50,8 +50,8 @@ class Target:
 class Options:
     """How hard to search."""
 
-    n_random: int = 1024
-    n_neighbours: int = 1024
+    n_random: int = 512
+    n_neighbours: int = 512
     n_iterations: int = 40
     swaps: bool = True
 
