@@ -1,6 +1,7 @@
 """boggn: Bayesian optimisation by a Bayesian neural network that classifies at every threshold, for Optuna."""
 
-from boggn.errors import BoggnError, ConfigurationError, EncodingError, StudyError
+from boggn.belief import Band, Belief, belief
+from boggn.errors import BoggnError, ConfigurationError, EncodingError, StudyError, UnfittedError
 from boggn.explain import Explanation, explain
 from boggn.network.spec import MLP, Wide
 from boggn.recommend import recommend
@@ -9,12 +10,16 @@ from boggn.sampler import BOGGNSampler
 __all__ = [
     "MLP",
     "BOGGNSampler",
+    "Band",
+    "Belief",
     "BoggnError",
     "ConfigurationError",
     "EncodingError",
     "Explanation",
     "StudyError",
+    "UnfittedError",
     "Wide",
+    "belief",
     "explain",
     "recommend",
 ]

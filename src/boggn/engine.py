@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import jax
 import numpy as np
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from boggn.acquisition import log_expected_improvement, log_probability_of_improvement
 from boggn.config import Config
 from boggn.encoding import Encoding
-from boggn.maximise import Options, Search, Target, from_cube, identity, uniform
+from boggn.maximise import BLOCK, Options, Search, Target, from_cube, identity, uniform
 from boggn.observed import History
 from boggn.surrogate import Conditioned, Memory, Surrogate, fit_surrogate
 
@@ -54,11 +54,10 @@ def suggest(config: Config, encoding: Encoding, history: History, seed: list[int
     return Suggestion(unit, surrogate.record | judged | times)
 
 
-def expected(config: Config, encoding: Encoding, history: History, seed: list[int], memory: Memory) -> Floats | None:
-    """The posterior mean of every observation, smaller being better; None where no model can be fitted."""
+def fit(config: Config, encoding: Encoding, history: History, seed: list[int], memory: Memory) -> Surrogate | str:
+    """The configured classifier fitted to a history, to be asked at any point; or why there is none."""
     with jax.enable_x64(True):
-        surrogate = fit_surrogate(config, encoding, history, seed, memory)
-    return None if isinstance(surrogate, str) else surrogate.means
+        return fit_surrogate(config, encoding, history, seed, memory)
 
 
 def random_suggestion(encoding: Encoding, seed: list[int], reason: str) -> Suggestion:
@@ -79,18 +78,34 @@ def startup_point(encoding: Encoding, seed: list[int], index: int) -> Suggestion
     return Suggestion(from_cube(encoding, unit)[0], {"random": "startup"})
 
 
-class Report(NamedTuple):
-    """What a block of points is worth, and what their record will say."""
+Column = TypeVar("Column", Array, Floats)
 
-    value: Array
-    log_pi: Array
-    log_ei: Array
-    mean: Array
-    variance: Array
+
+class Report(NamedTuple, Generic[Column]):
+    """What points are worth, and what their record will say."""
+
+    value: Column
+    log_pi: Column
+    log_ei: Column
+    mean: Column
+    variance: Column
+
+
+def report(surrogate: Surrogate, rows: Floats) -> Report[Floats]:
+    """What a surrogate says of any number of encoded rows (B, W)."""
+    blocks: list[list[Floats]] = []
+    with jax.enable_x64(True):
+        for begin in range(0, len(rows), BLOCK):
+            block = np.zeros((BLOCK, surrogate.width))
+            part = rows[begin : begin + BLOCK]
+            block[: len(part), : rows.shape[1]] = part
+            blocks.append([np.asarray(column)[: len(part)] for column in _report(surrogate.conditioned, block)])
+    empty = [[np.zeros(0)] * len(Report._fields)]
+    return Report(*(np.concatenate(columns) for columns in zip(*(blocks or empty), strict=True)))
 
 
 @jax.jit
-def _report(surrogate: Conditioned, rows: Array) -> Report:
+def _report(surrogate: Conditioned, rows: Array) -> Report[Array]:
     acquisition = surrogate.acquisition
     point = surrogate.moments(rows)
     log_pi = log_probability_of_improvement(point.mean, point.variance, acquisition.cut, acquisition.head)
@@ -143,7 +158,7 @@ def _maximise(
         "acquisition": report.value,
         "pi": math.exp(report.log_pi),
         "ratio": math.exp(report.log_pi) / config.gamma,
-        "ei": math.exp(report.log_ei) * surrogate.span,
+        "ei": math.exp(report.log_ei) * surrogate.scale.span,
         "mean": report.mean,
         "deviation": math.sqrt(report.variance),
     }

@@ -24,3 +24,7 @@ class EncodingError(BoggnError, ValueError):
 
 class StudyError(BoggnError, ValueError):
     r"""A study or trial is not one that was asked for, or not one this package can work on."""
+
+
+class UnfittedError(StudyError):
+    r"""A study that no model can be fitted to yet."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from optuna.trial import TrialState
 
-from boggn.errors import StudyError
-from boggn.sampler import BOGGNSampler
+from boggn.belief import belief
+from boggn.errors import StudyError, UnfittedError
 
 if TYPE_CHECKING:
     from optuna.study import Study
@@ -19,9 +19,12 @@ def recommend(study: Study) -> FrozenTrial:
 
     With too few trials, or too few parameters in common, for a model to be fitted: the best outcome.
     """
-    completed = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    completed = {trial.number for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))}
     if not completed:
         raise StudyError("The study has no completed trial to recommend.")
-    sampler = study.sampler if isinstance(study.sampler, BOGGNSampler) else BOGGNSampler(seed=0)
-    number = sampler.best_expected(study)
-    return study.best_trial if number is None else study.get_trials()[number]
+    try:
+        ranked = belief(study).ranking()
+    except UnfittedError:
+        ranked = ()
+    number = next((number for number in ranked if number in completed), study.best_trial.number)
+    return study.get_trials()[number]

@@ -8,7 +8,7 @@ import math
 import secrets
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, TPESampler
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from boggn.encoding import Encoding
     from boggn.engine import Suggestion
     from boggn.observed import History
-    from boggn.surrogate import Memory
+    from boggn.surrogate import Memory, Surrogate
 
     Floats = NDArray[np.float64]
 
@@ -39,6 +39,15 @@ _SEED_LIMIT = 2**63
 _RESEEDED = 1
 _FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 _STREAMS = {"suggest": 0, "startup": 1, "independent": 2}
+
+
+class Fitted(NamedTuple):
+    """A model and what it was fitted to. It minimises: the outcomes of the study are `sign` times its own."""
+
+    encoding: Encoding
+    history: History
+    surrogate: Surrogate
+    sign: float
 
 
 class BOGGNSampler(BaseSampler):
@@ -163,27 +172,26 @@ class BOGGNSampler(BaseSampler):
             entropy = self._entropy("independent", trial.number, param_name)
             return encoding.from_unit(engine.random_suggestion(encoding, entropy, "").unit)[param_name]
 
-    def best_expected(self, study: Study) -> int | None:
-        """The number of the trial with the best expected outcome; None where no model can be fitted."""
+    def fit(self, study: Study, trials: int | None = None) -> Fitted | str:
+        """The model after so many trials of a study, all of them if None; or why there is none."""
         from boggn import engine
-
-        _single_objective(study)
-        space = _common_space(study.get_trials(deepcopy=False, states=_FINISHED))
-        if not space:
-            return None
         from boggn.encoding import Encoding
 
+        _single_objective(study)
+        seen = study.get_trials(deepcopy=False)[:trials]
+        space = _common_space([trial for trial in seen if trial.state in _FINISHED])
+        if not space:
+            return "the finished trials have no parameter in common"
         encoding = Encoding.of(space)
-        history = _history(study, -1, encoding, self._rows)
-        means = engine.expected(self.config, encoding, history, self._entropy("suggest", -1), self._remembered())
-        completed = {t.number for t in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))}
-        ranked = [] if means is None else sorted(zip(means, history.numbers, strict=True))
-        return next((number for _, number in ranked if number in completed), None)
+        history = _history(seen, _sign(study), encoding, self._rows)
+        surrogate = engine.fit(self.config, encoding, history, self._entropy("suggest", -1), self._remembered())
+        return surrogate if isinstance(surrogate, str) else Fitted(encoding, history, surrogate, _sign(study))
 
     def _suggest(self, study: Study, trial: FrozenTrial, encoding: Encoding) -> Suggestion:
         from boggn import engine
 
-        history = _history(study, trial.number, encoding, self._rows)
+        others = [other for other in study.get_trials(deepcopy=False) if other.number != trial.number]
+        history = _history(others, _sign(study), encoding, self._rows)
         if len(history.values) < self.config.n_startup_trials:
             return engine.startup_point(encoding, self._entropy("startup"), trial.number)
         seed = self._entropy("suggest", trial.number)
@@ -276,15 +284,13 @@ class _Rows:
         return found
 
 
-def _history(study: Study, asking: int, encoding: Encoding, rows: _Rows) -> History:
-    """Everything visible to a trial but itself. A pruned trial counts as no better than half of the completed ones."""
+def _history(trials: Sequence[FrozenTrial], sign: float, encoding: Encoding, rows: _Rows) -> History:
+    """What some trials tell. A pruned trial counts as no better than half of the completed ones."""
     import numpy as np
 
     from boggn.observed import History
 
     space = dict(zip(encoding.names, encoding.distributions, strict=True))
-    sign = _sign(study)
-    trials = [trial for trial in study.get_trials(deepcopy=False) if trial.number != asking]
     complete = [sign * trial.values[0] for trial in trials if trial.state == TrialState.COMPLETE]
     middle = sorted(complete)[len(complete) // 2] if complete else None  # np.median would add up infinities
     told = [(trial, value) for trial in trials if (value := _outcome(trial, sign, middle)) is not None]

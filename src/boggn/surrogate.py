@@ -39,6 +39,7 @@ from boggn.posterior.features import FeaturePosterior
 from boggn.posterior.function import FunctionPosterior
 from boggn.posterior.linearised import LinearisedPosterior
 from boggn.predictive import Head
+from boggn.warp import Scale
 
 Floats = NDArray[np.float64]
 FIT_ROWS = 256
@@ -105,7 +106,8 @@ class Surrogate:
     """The same, but for Thompson sampling, where it is one draw of the latent."""
     means: Floats
     """Posterior mean at each observation of the history; smaller is better. Infinite where it was left out."""
-    span: float
+    scale: Scale
+    """How the history's outcomes are read as utilities."""
     width: int
     record: dict[str, Any]
 
@@ -160,7 +162,7 @@ def fit_surrogate(
         "running": len(running),
         **found,
     }
-    return Surrogate(conditioned, searched, means, everything.scale.span, data.rows.shape[1], record)
+    return Surrogate(conditioned, searched, means, everything.scale, data.rows.shape[1], record)
 
 
 class _Fitted(NamedTuple):
