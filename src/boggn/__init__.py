@@ -4,6 +4,7 @@ from boggn.belief import Band, Belief, belief
 from boggn.errors import BoggnError, ConfigurationError, EncodingError, StudyError, UnfittedError
 from boggn.explain import Explanation, explain
 from boggn.network.spec import MLP, Wide
+from boggn.prequential import Prequential, prequential
 from boggn.recommend import recommend
 from boggn.sampler import BOGGNSampler
 
@@ -16,11 +17,13 @@ __all__ = [
     "ConfigurationError",
     "EncodingError",
     "Explanation",
+    "Prequential",
     "StudyError",
     "UnfittedError",
     "Wide",
     "belief",
     "explain",
+    "prequential",
     "recommend",
 ]
 __version__ = "0.1.0"
