@@ -157,7 +157,7 @@ def _maximise(
     return units[0], {
         "acquisition": report.value,
         "pi": math.exp(report.log_pi),
-        "ratio": math.exp(report.log_pi) / config.gamma,
+        "ratio": math.exp(report.log_pi) / surrogate.record["gamma"],
         "ei": math.exp(report.log_ei) * surrogate.scale.span,
         "mean": report.mean,
         "deviation": math.sqrt(report.variance),

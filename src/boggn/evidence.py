@@ -32,7 +32,6 @@ from boggn.posterior.function import WidePrior
 from boggn.predictive import Head
 from boggn.warp import fit_warp
 
-Thresholds = Literal["one", "all"]
 Floats = NDArray[np.float64]
 
 MAX_ITERATIONS = 30
@@ -64,7 +63,7 @@ class Data:
     weight: Array
     column: Array
     length_prior: Array
-    thresholds: Thresholds
+    thresholds: Literal["one", "all"] | int
     link: Link
 
 

@@ -93,7 +93,8 @@ def arrange(config: Config, encoding: Encoding, observed: Observed, running: Flo
     count = len(observed.values)
     z, weight, row = np.zeros(count), np.ones(count), np.arange(count)
     if config.thresholds == "one":
-        labels = label(observed.values, config.gamma, weighting="ei" if config.acquisition == "ei" else "pi")
+        gamma = config.proportion(count)
+        labels = label(observed.values, gamma, weighting="ei" if config.acquisition == "ei" else "pi")
         z, weight, row = labels.z, labels.weight, labels.row
     rows = np.vstack([encoding.encode(observed.units[row]), encoding.encode(running)])
     size = bucket(len(rows), BUCKETS)

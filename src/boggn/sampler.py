@@ -15,7 +15,7 @@ from optuna.samplers import BaseSampler, TPESampler
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from boggn.config import PAPER, AcquisitionName, Config, Link, SearchName, Thresholds, Training
+from boggn.config import PAPER, AcquisitionName, Config, Link, PosteriorName, SearchName, Thresholds, Training
 from boggn.errors import ConfigurationError, StudyError
 from boggn.network.spec import Network
 from boggn.record import running_params
@@ -62,14 +62,18 @@ class BOGGNSampler(BaseSampler):
         *,
         seed: int | None = None,
         n_startup_trials: int = 10,
-        gamma: float = 1.0 / 3.0,
+        gamma: float | Literal["sqrt"] = 1.0 / 3.0,
         thresholds: Thresholds = "all",
         link: Link = "probit",
         network: str | Network = "wide",
+        posterior: PosteriorName = "function",
+        classifier: Any = None,
         epsilon: float | None = None,
         acquisition: AcquisitionName = "ei",
         prior_precision: float | Literal["evidence"] = "evidence",
         training: Training = "gauss-newton",
+        patience: int | None = None,
+        warm_start: bool = False,
         search: SearchName = "neighbourhood",
         deterministic_objective: bool = False,
         independent_sampler: BaseSampler | None = None,
@@ -80,11 +84,15 @@ class BOGGNSampler(BaseSampler):
             thresholds=thresholds,
             link=link,
             network=network,  # type: ignore[arg-type]  # Config parses the text forms
+            posterior=posterior,
+            classifier=classifier,
             gamma=gamma,
             acquisition=acquisition,
             epsilon=epsilon,
             prior_precision=prior_precision,
             training=training,
+            patience=patience,
+            warm_start=warm_start,
             search=search,
             n_startup_trials=n_startup_trials,
             deterministic_objective=deterministic_objective,

@@ -48,7 +48,6 @@ HIDDEN_LAYER = 0
 """Seed of a finite wide network's input weights: part of the model, so the same at every suggestion."""
 PATH_WIDTH = 512
 """Hidden units of the network drawn for Thompson sampling."""
-_THRESHOLDS = {"one": "one threshold", "all": "all thresholds"}
 ONE_THRESHOLD_CURVATURE = 0.25
 """Curvature of a running point with one threshold: that of a logit of zero."""
 
@@ -135,7 +134,8 @@ def fit_surrogate(
         return "all outcomes are equal"
     observed = everything.at_most(MOST_OBSERVED)
     data, waiting = arrange(config, encoding, observed, running[-MOST_RUNNING:])
-    tau = threshold(everything.values, config.gamma)
+    gamma = config.proportion(len(values))
+    tau = threshold(everything.values, gamma)
     request = _Request(
         config,
         encoding,
@@ -155,14 +155,18 @@ def fit_surrogate(
     if not np.all(np.isfinite(means[observed.position])):
         return "the posterior is not finite"
     record = {
-        "model": f"{config.network} network, {_THRESHOLDS[config.thresholds]}, {config.link} link",
-        "gamma": config.gamma,
+        "model": f"{config.network} network, {_thresholds(config)}, {config.link} link",
+        "gamma": gamma,
         "threshold": tau,
         "observations": len(values),
         "running": len(running),
         **found,
     }
     return Surrogate(conditioned, searched, means, everything.scale, data.rows.shape[1], record)
+
+
+def _thresholds(config: Config) -> str:
+    return f"{config.thresholds} threshold{'s' if config.thresholds not in {'one', 1} else ''}"
 
 
 class _Fitted(NamedTuple):
