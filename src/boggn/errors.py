@@ -28,3 +28,12 @@ class StudyError(BoggnError, ValueError):
 
 class UnfittedError(StudyError):
     r"""A study that no model can be fitted to yet."""
+
+
+class MissingPackageError(BoggnError, ImportError):
+    r"""A package that only some of boggn needs is not installed."""
+
+    @classmethod
+    def of(cls, package: str, purpose: str, remedy: str) -> Self:
+        r"""The error for one package: what it is for, and what to install."""
+        return cls(f"{purpose} need {package}, which is not installed: pip install {remedy!r}.")
