@@ -130,9 +130,9 @@ def _draw(request: Request) -> Drawn:
         "The ratio r = l / (γ l + (1 - γ) g), γ = 1/3, of the densities at the upper left (grey), and its estimates "
         f"from {ROWS} rows, a third of them from l: of the first sample (bold) and of the others (thin), with the "
         f"{LEVEL:.0%} band of the Bayesian networks on the first. No ratio is above 1 / γ (dotted). The table and the "
-        f"titles have means over samples, {request.seeds} in all, on {FRESH:,} fresh labelled rows: calibration error and "
-        "log-loss of the class probability γ r, the root mean square error of the ratio, and how often the band holds "
-        "the exact ratio. The exact ratio's own calibration error is what chance alone makes of so many rows."
+        f"titles have means over samples, {request.seeds} in all, on {FRESH:,} fresh labelled rows: calibration error "
+        "and log-loss of the class probability γ r, the root mean square error of the ratio, and how often the band "
+        "holds the exact ratio. The exact ratio's own calibration error is what chance alone makes of so many rows."
     )
     return Drawn(_picture(runs, grid), numbers, caption, summary)
 

@@ -104,7 +104,9 @@ class BayesianRatio(DensityRatio):
                 fitted = _fit_perceptron(network, _data(kept), numerator.shape[1], int(rng.integers(2**31)))
             else:
                 fitted = _fit_wide(_data(kept), _data(_thinned(kept, SCALE_ROWS, rng), halves=True), self.base_logit_)
-        self.posterior_, self.log_evidence_ = fitted
+            # As NumPy's arrays: one of JAX's in double precision comes back from a file in single.
+            self.posterior_: Any = jax.tree.map(np.asarray, fitted.posterior)
+        self.log_evidence_ = fitted.log_evidence
         self.shift_ = self.base_logit_ if isinstance(network, MLP) else 0.0
 
     def _moments(self, rows: Floats) -> tuple[Floats, Floats]:
