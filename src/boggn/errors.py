@@ -22,6 +22,10 @@ class EncodingError(BoggnError, ValueError):
     r"""Parameters or outcomes cannot be turned into numbers the model can use."""
 
 
+class DataError(BoggnError, ValueError):
+    r"""Rows given to an estimator are not ones it can use."""
+
+
 class StudyError(BoggnError, ValueError):
     r"""A study or trial is not one that was asked for, or not one this package can work on."""
 
