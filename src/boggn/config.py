@@ -19,6 +19,8 @@ ClassifierName = Literal["mlp", "forest", "xgboost", "svm"]
 SQRT = "sqrt"
 EVIDENCE = "evidence"
 WIDE = Wide()
+NETWORK_OPTIONS = ("link", "network", "posterior", "prior_precision", "training", "patience", "warm_start")
+"""What describes the network, and nothing where another classifier takes its place."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Config:
     | `link` | F of P(y <= t | x) = F(logit): normal or logistic |
     | `network` | the wide cosine network, infinite or of so many units, or a multilayer perceptron |
     | `posterior` | structure of an MLP's posterior; "function" and "full" are the same one, exact |
-    | `classifier` | another classifier in the network's place: a preset's name or any scikit-learn classifier (BORE) |
+    | `classifier` | in the network's place, at one threshold: a preset or any scikit-learn classifier (BORE, LFBO) |
     | `gamma` | proportion called good, or "sqrt" for sqrt(N) / N; with all thresholds only what `pi` means |
     | `acquisition` | expected improvement, probability of improvement, upper confidence bound, Thompson sampling |
     | `epsilon` | probability of a random suggestion; if None, the paper's 0.1 with one threshold and 0 with all |
@@ -75,14 +77,12 @@ class Config:
             _real("epsilon", self.epsilon, 0.0, 1.0, ends=True, otherwise="None or ")
         _whole("n_startup_trials", self.n_startup_trials, 0)
         _flag("deterministic_objective", self.deterministic_objective)
+        if self.classifier is not None:
+            self._check_classifier()
+            object.__setattr__(self, "thresholds", "one")
         self._check_training()
         if self.posterior != "function" and isinstance(self.network, Wide):
             raise ConfigurationError.invalid("posterior", self.posterior, "'function' unless network is an MLP")
-        if self.classifier is not None:
-            _classifier(self.classifier)
-            if self.acquisition not in {"ei", "pi"}:
-                allowed = "'ei' (weighted labels) or 'pi' where a classifier takes the network's place"
-                raise ConfigurationError.invalid("acquisition", self.acquisition, allowed)
 
     def _check_training(self) -> None:
         if self.prior_precision != EVIDENCE:
@@ -100,6 +100,18 @@ class Config:
             name = "patience" if self.patience is not None else "warm_start"
             allowed = "left out unless training is 'adam'"
             raise ConfigurationError.invalid(name, getattr(self, name), allowed)
+
+    def _check_classifier(self) -> None:
+        _classifier(self.classifier)
+        place = "where a classifier takes the network's place"
+        if self.acquisition not in {"ei", "pi"}:
+            allowed = f"'ei' (weighted labels) or 'pi' {place}"
+            raise ConfigurationError.invalid("acquisition", self.acquisition, allowed)
+        if self.thresholds not in {"all", "one"}:
+            raise ConfigurationError.invalid("thresholds", self.thresholds, f"'one' or left out {place}")
+        for name in NETWORK_OPTIONS:
+            if getattr(self, name) != getattr(Config, name):
+                raise ConfigurationError.invalid(name, getattr(self, name), f"left out {place}")
 
     def proportion(self, count: int) -> float:
         """Gamma with so many outcomes."""
