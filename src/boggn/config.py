@@ -41,7 +41,7 @@ class Config:
     | `training` | how an MLP reaches its mode |
     | `patience` | Adam stops when the score has not improved for so many epochs; None: never before its last step |
     | `warm_start` | Adam goes on from the network of the trial before, instead of random weights |
-    | `search` | candidates everywhere and near the best points, with one-coordinate swaps; or random (the paper) |
+    | `search` | candidates everywhere and near the best points, with swaps; or random, as where a classifier is given |
     | `n_startup_trials` | space-filling trials before the first fit |
     | `deterministic_objective` | never evaluate the same point twice |
     """
@@ -58,7 +58,7 @@ class Config:
     training: Training = "gauss-newton"
     patience: int | None = None
     warm_start: bool = False
-    search: SearchName = "neighbourhood"
+    search: SearchName | None = None
     n_startup_trials: int = 10
     deterministic_objective: bool = False
 
@@ -68,7 +68,8 @@ class Config:
         _one_of("link", self.link, get_args(Link))
         _one_of("acquisition", self.acquisition, get_args(AcquisitionName))
         _one_of("training", self.training, get_args(Training))
-        _one_of("search", self.search, get_args(SearchName))
+        if self.search is not None:
+            _one_of("search", self.search, get_args(SearchName), otherwise="None or ")
         _one_of("posterior", self.posterior, get_args(PosteriorName))
         object.__setattr__(self, "network", parse_network(self.network))
         if self.gamma != SQRT:
@@ -125,6 +126,14 @@ class Config:
         if self.epsilon is None:
             return 0.1 if self.thresholds == "one" else 0.0
         return self.epsilon
+
+    @property
+    def candidates(self) -> SearchName:
+        """Where the maximiser looks, `search`, its default resolved."""
+        if self.search is None:
+            # A classifier without a posterior is the surest right beside its good points, and stays there if it may.
+            return "neighbourhood" if self.classifier is None else "random"
+        return self.search
 
 
 def _one_of(field: str, value: object, allowed: tuple[str, ...], *, otherwise: str = "") -> None:

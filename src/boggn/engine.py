@@ -131,7 +131,7 @@ def _gradients(surrogate: Conditioned, rows: Array) -> tuple[Array, Array]:
 
 def _options(config: Config, size: int | None) -> Options:
     """The paper's maximiser draws 500 random candidates of a discrete space and 2000 of any other (PAPER.md 8)."""
-    if config.search == "random":
+    if config.candidates == "random":
         return Options(n_random=2000 if size is None else 500, n_neighbours=0, swaps=False)
     return Options()
 

@@ -42,7 +42,8 @@ _BARRIER = 1e3
 class Target:
     """A function to maximise: values of BLOCK encoded rows; values and gradients of STARTS encoded rows.
 
-    Without gradients nothing is climbed; as such a function may have plateaus, equal values are taken in random order.
+    Without gradients nothing is climbed. As such a function may have plateaus, of equal values the first point drawn at
+    random is taken, and a grid is gone through in random order.
     """
 
     values: Callable[[Floats], Floats]
@@ -125,7 +126,7 @@ class Search:
         if (every := everything(self.encoding, self.options.n_random + len(self.forbidden))) is not None:
             every = self._shuffled(every)
             return _best(every, self.score(every), count)
-        units = self._shuffled(self.candidates(incumbents))
+        units = self.candidates(incumbents)
         values = self.score(units)
         starts = self._starts(units, values)
         continuous = np.flatnonzero([kind == "continuous" for kind in self.encoding.kinds])

@@ -84,7 +84,7 @@ class BOGGNSampler(BaseSampler):
         training: Training = "gauss-newton",
         patience: int | None = None,
         warm_start: bool = False,
-        search: SearchName = "neighbourhood",
+        search: SearchName | None = None,
         deterministic_objective: bool = False,
         independent_sampler: BaseSampler | None = None,
         warn_independent_sampling: bool = True,
