@@ -357,6 +357,22 @@ def test_infinite_outcomes_are_failures() -> None:
     assert math.isfinite(model.threshold)
 
 
+@pytest.mark.parametrize("acquisition", ["pi", "ei"])
+def test_outcomes_of_any_size_are_taken(acquisition: str) -> None:
+    sizes = [1e308, -1e308, 0.0, -math.inf, 1e-300, math.inf]
+    study = run(make(acquisition=acquisition), lambda trial: sizes[trial.number % 6] + 0.0 * simple(trial))
+    assert explain(study, N_TRIALS - 1).model is not None
+    assert "inf" not in str(record(study))
+
+
+def test_improvements_have_no_size_where_no_outcome_is_better_than_the_threshold() -> None:
+    study = run(make(gamma=0.01))
+    assert "ei" not in record(study)
+    assert "weighted class probability" in str(explain(study, N_TRIALS - 1))
+    with pytest.raises(StudyError, match="No outcome is better than the threshold"):
+        belief(study).expected_improvement([{"x": 0.0, "kind": "a"}])
+
+
 # ------------------------------------------------------------------------------------------------------------- options
 @pytest.mark.parametrize(
     ("field", "value"),

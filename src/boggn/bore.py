@@ -12,6 +12,7 @@ There is no posterior: a classifier is asked for its probabilities alone, never 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -59,17 +60,22 @@ class ClassifierSurrogate:
 
     def expected_improvement(self, rows: Floats) -> Floats:
         """On the threshold, in the units of the outcome, (B,); infinite where the classifier is certain."""
-        if self.unit is None:
+        if not self.weighted:
             raise StudyError("A classifier of labels of one weight knows no improvement: use acquisition='ei'.")
-        return _odds(self.probability(rows)) * self.unit
+        if self.unit is None:
+            raise StudyError("No outcome is better than the threshold, so improvements on it have no size yet.")
+        probability = self.probability(rows)
+        with np.errstate(divide="ignore", over="ignore"):
+            return probability / (1.0 - probability) * self.unit
 
     def judged(self, rows: Floats) -> dict[str, float]:
         """What the record says of one encoded row (1, W)."""
-        found = {"acquisition": float(self.probability(rows)[0])}
+        probability = float(self.probability(rows)[0])
+        found = {"acquisition": probability}
         if not self.weighted:
-            found |= {"pi": found["acquisition"], "ratio": found["acquisition"] / self.record["gamma"]}
-        elif self.unit is not None and found["acquisition"] < 1.0:
-            found["ei"] = float(self.expected_improvement(rows)[0])
+            found |= {"pi": probability, "ratio": probability / self.record["gamma"]}
+        elif self.unit is not None and math.isfinite(improvement := float(self.expected_improvement(rows)[0])):
+            found["ei"] = improvement
         return found
 
 
@@ -112,11 +118,6 @@ def _unit(values: Floats, labels: Labels) -> float | None:
     """The improvement (tau - y_n) that a weight of one stands for."""
     improvement = labels.threshold - values.min()
     return float(improvement / labels.weight[labels.z == 1].max()) if improvement > 0 else None
-
-
-def _odds(probability: Floats) -> Floats:
-    with np.errstate(divide="ignore"):
-        return probability / (1.0 - probability)
 
 
 def _probability(classifier: Any, rows: Floats) -> Floats:

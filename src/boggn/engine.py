@@ -27,7 +27,7 @@ from boggn.observed import History
 from boggn.surrogate import Conditioned, Memory, Surrogate, fit_surrogate
 
 Floats = NDArray[np.float64]
-Model = Surrogate | bore.ClassifierSurrogate
+AnySurrogate = Surrogate | bore.ClassifierSurrogate
 INCUMBENTS = 5
 """Points whose neighbourhood is searched."""
 
@@ -56,7 +56,7 @@ def suggest(config: Config, encoding: Encoding, history: History, seed: list[int
     return Suggestion(unit, surrogate.record | judged | times)
 
 
-def fit(config: Config, encoding: Encoding, history: History, seed: list[int], memory: Memory) -> Model | str:
+def fit(config: Config, encoding: Encoding, history: History, seed: list[int], memory: Memory) -> AnySurrogate | str:
     """The configured classifier fitted to a history, to be asked at any point; or why there is none."""
     if config.classifier is not None:
         return bore.fit(config, encoding, history, seed)
@@ -137,7 +137,7 @@ def _options(config: Config, size: int | None) -> Options:
 
 
 def _maximise(
-    config: Config, encoding: Encoding, history: History, surrogate: Model, rng: np.random.Generator
+    config: Config, encoding: Encoding, history: History, surrogate: AnySurrogate, rng: np.random.Generator
 ) -> tuple[Floats, dict[str, float]]:
     seen: frozenset[bytes] = frozenset()
     size = encoding.size
@@ -150,7 +150,7 @@ def _maximise(
     return units[0], _judged(surrogate, search.block(units))
 
 
-def _target(surrogate: Model) -> Target:
+def _target(surrogate: AnySurrogate) -> Target:
     if isinstance(surrogate, bore.ClassifierSurrogate):
         return Target(surrogate.probability)
 
@@ -164,7 +164,7 @@ def _target(surrogate: Model) -> Target:
     return Target(values, gradients)
 
 
-def _judged(surrogate: Model, block: Floats) -> dict[str, float]:
+def _judged(surrogate: AnySurrogate, block: Floats) -> dict[str, float]:
     """What the first point of a block is worth."""
     if isinstance(surrogate, bore.ClassifierSurrogate):
         return surrogate.judged(block[:1])

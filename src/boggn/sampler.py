@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from optuna.study import Study
 
     from boggn.encoding import Encoding
-    from boggn.engine import Model, Suggestion
+    from boggn.engine import AnySurrogate, Suggestion
     from boggn.observed import History
     from boggn.surrogate import Memory
 
@@ -56,7 +56,7 @@ class Fitted(NamedTuple):
 
     encoding: Encoding
     history: History
-    surrogate: Model
+    surrogate: AnySurrogate
     sign: float
 
 
