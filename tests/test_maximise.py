@@ -418,3 +418,36 @@ def test_the_edges_of_the_cube_are_levels():
     for cube in (0.0, np.nextafter(1.0, 0.0), 1.0):
         units = from_cube(encoding, np.full((1, 6), cube))
         np.testing.assert_array_equal(encoding.snap(units), units)
+
+
+# ------------------------------------------------------------------------------------------------- without gradients
+@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+def test_without_gradients_it_is_no_worse_than_the_candidates(space):
+    bowl, peak = bowl_of(space)
+    target = Target(bowl.values)
+    known = uniform(Encoding.of(space), np.random.default_rng(1), 3)
+    before = search_of(space, target)
+    highest = before.score(before.candidates(known)).max()
+    units, values = search_of(space, target).run(known)
+    assert values[0] >= highest
+    if space is CONTINUOUS:
+        assert values[0] == highest
+    if space is DISCRETE:  # swaps need no gradients
+        np.testing.assert_array_equal(units[0], peak)
+
+
+def test_without_gradients_equal_values_of_a_grid_are_taken_at_random():
+    space = {"c": CategoricalDistribution(["red", "green", "blue"]), "i": IntDistribution(0, 2)}
+    plateau = Target(lambda rows: (rows[:, -1] > -1.0).astype(float))  # where i is 1 or 2
+    taken = [tuple(search_of(space, plateau, seed).run(np.zeros((0, 2)))[0][0].tolist()) for seed in range(300)]
+    counts = [taken.count(point) for point in set(taken)]
+    assert len(counts) == 6
+    assert min(counts) > 25  # of 50; of six random counts the least is not so low once in 8,000 times
+
+
+def test_without_gradients_equally_good_swaps_are_taken_at_random():
+    space = {"i": IntDistribution(0, 19), "x": FloatDistribution(0.0, 1.0)}
+    start = np.array([[0.0, 0.5]])
+    plateau = Target(lambda rows: (rows[:, 0] > -1.0).astype(float))
+    taken = {float(search_of(space, plateau, seed)._swap(start, [0])[0, 0]) for seed in range(40)}
+    assert len(taken) > 10

@@ -32,7 +32,7 @@ def test_the_schedule_lags_by_at_most_one_part_in_ten(count):
 @given(st.integers(1, 10_000))
 def test_the_schedule_repeats_few_fits_and_none_that_doubles_the_first(count):
     sizes = scheduled(count)
-    assert len(sizes) <= 8
+    assert len(sizes) <= 9  # those that grow by a tenth, rounded down, between 20 and 40
     assert sizes == sorted(set(sizes))
     assert sizes[-1] < 2 * sizes[0]
 

@@ -1,6 +1,7 @@
 r"""What a sampler believes of a study, to be asked at any parameters: class probability, ratio, improvement, outcome.
 
-The bands are those of the posterior: the quantiles of the Gaussian latent, pushed through what is asked for.
+The bands are those of the posterior: the quantiles of the Gaussian latent, pushed through what is asked for. Another
+classifier in the network's place has no posterior: the ends of its bands are NaN.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
+from boggn.bore import ClassifierSurrogate
 from boggn.errors import ConfigurationError, EncodingError, StudyError, UnfittedError
 from boggn.sampler import BOGGNSampler, Fitted
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from optuna.study import Study
 
     from boggn.engine import Report
+    from boggn.surrogate import Surrogate
 
     Floats = NDArray[np.float64]
 
@@ -63,15 +66,19 @@ class Belief:
     @property
     def log_evidence(self) -> float:
         """Of the trials, under the model."""
-        evidence: float = self._record["log_evidence"]
+        evidence: float = self._network("evidence").record["log_evidence"]
         return evidence
 
     def class_probability(self, points: Points, *, level: float = LEVEL) -> Band:
         r"""pi(x): the probability that an outcome is at the threshold or better (PAPER.md 4)."""
-        report, acquisition = self._report(points), self._fitted.surrogate.conditioned.acquisition
+        ends, surrogate = self._ends(level), self._fitted.surrogate
+        if isinstance(surrogate, ClassifierSurrogate):
+            probability = surrogate.class_probability(self._rows(points))
+            return Band(probability, *np.full((2, len(probability)), np.nan))
+        report, acquisition = self._report(points), surrogate.conditioned.acquisition
         head = acquisition.head
         sides = []
-        for end in self._ends(level):
+        for end in ends:
             latent = report.mean + end * np.sqrt(report.variance)
             logit = latent if head.warp is None else (float(acquisition.cut) - latent) / float(head.scale)
             sides.append(_link(head.link, logit))
@@ -83,7 +90,7 @@ class Belief:
 
     def outcome(self, points: Points, *, level: float = LEVEL) -> Band:
         """What is behind the outcomes, without their noise: its median and an interval."""
-        surrogate = self._fitted.surrogate
+        surrogate = self._network("outcomes")
         warp = surrogate.conditioned.acquisition.head.warp
         if warp is None:
             raise StudyError("A model of one threshold knows no outcomes: use thresholds='all'.")
@@ -95,18 +102,25 @@ class Belief:
         return Band(values[0], np.minimum(*values[1:]), np.maximum(*values[1:]))
 
     def expected_improvement(self, points: Points) -> Floats:
-        """On the best point so far, in the units of the outcome."""
+        """On the best point so far, in the units of the outcome; by another classifier, on the threshold."""
+        if isinstance(self._fitted.surrogate, ClassifierSurrogate):
+            return self._fitted.surrogate.expected_improvement(self._rows(points))
         improvement: Floats = np.exp(self._report(points).log_ei) * self._fitted.surrogate.scale.span
         return improvement
 
     def acquisition(self, points: Points) -> Floats:
-        """What the sampler maximises: in logarithms, where it is an improvement or a probability."""
+        """What the sampler maximises: in logarithms, where it is a network's improvement or probability."""
+        if isinstance(self._fitted.surrogate, ClassifierSurrogate):
+            return self._fitted.surrogate.probability(self._rows(points))
         return self._report(points).value
 
     def ranking(self) -> tuple[int, ...]:
-        """The numbers of the trials it was fitted to, the best expected outcome first."""
-        means, numbers = self._fitted.surrogate.means, self._fitted.history.numbers
-        return tuple(number for _, number in sorted(zip(means.tolist(), numbers, strict=True)))
+        """The numbers of the trials it was fitted to, the best expected outcome first.
+
+        Another classifier ranks by its probability; where that is the same, as on the steps of a forest, by outcome.
+        """
+        means, history = self._fitted.surrogate.means, self._fitted.history
+        return tuple(history.numbers[index] for index in np.lexsort((history.values, means)))
 
     @property
     def _record(self) -> dict[str, Any]:
@@ -115,7 +129,17 @@ class Belief:
     def _report(self, points: Points) -> Report[Floats]:
         from boggn import engine
 
-        return engine.report(self._fitted.surrogate, self._fitted.encoding.encode(self._units(points)))
+        return engine.report(self._network("moments"), self._rows(points))
+
+    def _rows(self, points: Points) -> Floats:
+        return self._fitted.encoding.encode(self._units(points))
+
+    def _network(self, asked: str) -> Surrogate:
+        """The network; a classifier in its place has nothing to say of what is asked."""
+        surrogate = self._fitted.surrogate
+        if isinstance(surrogate, ClassifierSurrogate):
+            raise StudyError(f"A classifier in the network's place knows no {asked}: use classifier=None.")
+        return surrogate
 
     def _ends(self, level: float) -> tuple[float, float]:
         """The standard normal's quantiles that hold a share between them."""

@@ -32,7 +32,7 @@ try:
     from sklearn.model_selection import StratifiedKFold
     from sklearn.svm import SVC
     from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter, validate_data
 except ImportError as error:
     raise MissingPackageError.of("scikit-learn", "Other classifiers", "boggn[classifiers]") from error
 
@@ -42,11 +42,22 @@ FOLDS = 5
 
 
 def make(classifier: Any, seed: int) -> Any:
-    """A new unfitted classifier: a preset, or a copy of the one given; `seed` is its random state if it has one."""
+    """A new unfitted classifier: a preset, or a copy of the one given; `seed` is the random state of all its parts."""
     made = _preset(classifier) if isinstance(classifier, str) else clone(classifier)
-    if "random_state" in made.get_params():
-        made.set_params(random_state=seed)
+    made.set_params(**{name: seed for name in made.get_params() if name.split("__")[-1] == "random_state"})
     return made
+
+
+def check(classifier: Any, *, weighted: bool) -> None:
+    """Refuse what cannot be made here, or cannot be told the weights that its labels have."""
+    try:
+        made = make(classifier, 0)
+    except (TypeError, RuntimeError) as error:
+        allowed = f"a classifier that scikit-learn can copy ({error})"
+        raise ConfigurationError.invalid("classifier", classifier, allowed) from error
+    if weighted and not has_fit_parameter(made, "sample_weight"):
+        allowed = f"'pi' with {type(made).__name__}, as expected improvement needs a `fit` that takes sample_weight"
+        raise ConfigurationError.invalid("acquisition", "ei", allowed)
 
 
 def _preset(name: str) -> Any:

@@ -19,6 +19,8 @@ ClassifierName = Literal["mlp", "forest", "xgboost", "svm"]
 SQRT = "sqrt"
 EVIDENCE = "evidence"
 WIDE = Wide()
+NETWORK_OPTIONS = ("link", "network", "posterior", "prior_precision", "training", "patience", "warm_start")
+"""What describes the network, and nothing where another classifier takes its place."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Config:
     | `link` | F of P(y <= t | x) = F(logit): normal or logistic |
     | `network` | the wide cosine network, infinite or of so many units, or a multilayer perceptron |
     | `posterior` | structure of an MLP's posterior; "function" and "full" are the same one, exact |
-    | `classifier` | another classifier in the network's place: a preset's name or any scikit-learn classifier (BORE) |
+    | `classifier` | in the network's place, at one threshold: a preset or any scikit-learn classifier (BORE, LFBO) |
     | `gamma` | proportion called good, or "sqrt" for sqrt(N) / N; with all thresholds only what `pi` means |
     | `acquisition` | expected improvement, probability of improvement, upper confidence bound, Thompson sampling |
     | `epsilon` | probability of a random suggestion; if None, the paper's 0.1 with one threshold and 0 with all |
@@ -39,7 +41,7 @@ class Config:
     | `training` | how an MLP reaches its mode |
     | `patience` | Adam stops when the score has not improved for so many epochs; None: never before its last step |
     | `warm_start` | Adam goes on from the network of the trial before, instead of random weights |
-    | `search` | candidates everywhere and near the best points, with one-coordinate swaps; or random (the paper) |
+    | `search` | candidates everywhere and near the best points, with swaps; or random: the paper's, or a classifier's |
     | `n_startup_trials` | space-filling trials before the first fit |
     | `deterministic_objective` | never evaluate the same point twice |
     """
@@ -56,7 +58,7 @@ class Config:
     training: Training = "gauss-newton"
     patience: int | None = None
     warm_start: bool = False
-    search: SearchName = "neighbourhood"
+    search: SearchName | None = None
     n_startup_trials: int = 10
     deterministic_objective: bool = False
 
@@ -66,7 +68,8 @@ class Config:
         _one_of("link", self.link, get_args(Link))
         _one_of("acquisition", self.acquisition, get_args(AcquisitionName))
         _one_of("training", self.training, get_args(Training))
-        _one_of("search", self.search, get_args(SearchName))
+        if self.search is not None:
+            _one_of("search", self.search, get_args(SearchName), otherwise="None or ")
         _one_of("posterior", self.posterior, get_args(PosteriorName))
         object.__setattr__(self, "network", parse_network(self.network))
         if self.gamma != SQRT:
@@ -75,14 +78,12 @@ class Config:
             _real("epsilon", self.epsilon, 0.0, 1.0, ends=True, otherwise="None or ")
         _whole("n_startup_trials", self.n_startup_trials, 0)
         _flag("deterministic_objective", self.deterministic_objective)
+        if self.classifier is not None:
+            self._check_classifier()
+            object.__setattr__(self, "thresholds", "one")
         self._check_training()
         if self.posterior != "function" and isinstance(self.network, Wide):
             raise ConfigurationError.invalid("posterior", self.posterior, "'function' unless network is an MLP")
-        if self.classifier is not None:
-            _classifier(self.classifier)
-            if self.acquisition not in {"ei", "pi"}:
-                allowed = "'ei' (weighted labels) or 'pi' where a classifier takes the network's place"
-                raise ConfigurationError.invalid("acquisition", self.acquisition, allowed)
 
     def _check_training(self) -> None:
         if self.prior_precision != EVIDENCE:
@@ -101,6 +102,18 @@ class Config:
             allowed = "left out unless training is 'adam'"
             raise ConfigurationError.invalid(name, getattr(self, name), allowed)
 
+    def _check_classifier(self) -> None:
+        _classifier(self.classifier)
+        place = "where a classifier takes the network's place"
+        if self.acquisition not in {"ei", "pi"}:
+            allowed = f"'ei' (weighted labels) or 'pi' {place}"
+            raise ConfigurationError.invalid("acquisition", self.acquisition, allowed)
+        if self.thresholds not in {"all", "one"}:
+            raise ConfigurationError.invalid("thresholds", self.thresholds, f"'one' or left out {place}")
+        for name in NETWORK_OPTIONS:
+            if getattr(self, name) != getattr(Config, name):
+                raise ConfigurationError.invalid(name, getattr(self, name), f"left out {place}")
+
     def proportion(self, count: int) -> float:
         """Gamma with so many outcomes."""
         if self.gamma == SQRT:
@@ -113,6 +126,14 @@ class Config:
         if self.epsilon is None:
             return 0.1 if self.thresholds == "one" else 0.0
         return self.epsilon
+
+    @property
+    def candidates(self) -> SearchName:
+        """Where the maximiser looks, `search`, its default resolved."""
+        if self.search is None:
+            # A classifier without a posterior is the surest right beside its good points, and stays there if it may.
+            return "neighbourhood" if self.classifier is None else "random"
+        return self.search
 
 
 def _one_of(field: str, value: object, allowed: tuple[str, ...], *, otherwise: str = "") -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from boggn import bore
 from boggn.acquisition import log_expected_improvement, log_probability_of_improvement
 from boggn.config import Config
 from boggn.encoding import Encoding
@@ -26,6 +27,7 @@ from boggn.observed import History
 from boggn.surrogate import Conditioned, Memory, Surrogate, fit_surrogate
 
 Floats = NDArray[np.float64]
+AnySurrogate = Surrogate | bore.ClassifierSurrogate
 INCUMBENTS = 5
 """Points whose neighbourhood is searched."""
 
@@ -44,18 +46,20 @@ def suggest(config: Config, encoding: Encoding, history: History, seed: list[int
     if rng.random() < config.chance_of_random:
         return _random(encoding, rng, "epsilon")
     began = time.perf_counter()
+    surrogate = fit(config, encoding, history, seed, memory)
+    if isinstance(surrogate, str):
+        return _random(encoding, rng, surrogate)
+    fitted = time.perf_counter()
     with jax.enable_x64(True):
-        surrogate = fit_surrogate(config, encoding, history, seed, memory)
-        if isinstance(surrogate, str):
-            return _random(encoding, rng, surrogate)
-        fitted = time.perf_counter()
         unit, judged = _maximise(config, encoding, history, surrogate, rng)
     times = {"fit_seconds": fitted - began, "maximise_seconds": time.perf_counter() - fitted}
     return Suggestion(unit, surrogate.record | judged | times)
 
 
-def fit(config: Config, encoding: Encoding, history: History, seed: list[int], memory: Memory) -> Surrogate | str:
+def fit(config: Config, encoding: Encoding, history: History, seed: list[int], memory: Memory) -> AnySurrogate | str:
     """The configured classifier fitted to a history, to be asked at any point; or why there is none."""
+    if config.classifier is not None:
+        return bore.fit(config, encoding, history, seed)
     with jax.enable_x64(True):
         return fit_surrogate(config, encoding, history, seed, memory)
 
@@ -127,14 +131,28 @@ def _gradients(surrogate: Conditioned, rows: Array) -> tuple[Array, Array]:
 
 def _options(config: Config, size: int | None) -> Options:
     """The paper's maximiser draws 500 random candidates of a discrete space and 2000 of any other (PAPER.md 8)."""
-    if config.search == "random":
+    if config.candidates == "random":
         return Options(n_random=2000 if size is None else 500, n_neighbours=0, swaps=False)
     return Options()
 
 
 def _maximise(
-    config: Config, encoding: Encoding, history: History, surrogate: Surrogate, rng: np.random.Generator
+    config: Config, encoding: Encoding, history: History, surrogate: AnySurrogate, rng: np.random.Generator
 ) -> tuple[Floats, dict[str, float]]:
+    seen: frozenset[bytes] = frozenset()
+    size = encoding.size
+    if config.deterministic_objective:
+        known = frozenset(identity(np.vstack([history.units, history.running])))
+        seen = known if size is None or len(known) < size else seen
+    search = Search(encoding, surrogate.width, _target(surrogate), rng, _options(config, size), seen)
+    best = np.lexsort((history.values, surrogate.means))[:INCUMBENTS]
+    units, _ = search.run(history.units[best])
+    return units[0], _judged(surrogate, search.block(units))
+
+
+def _target(surrogate: AnySurrogate) -> Target:
+    if isinstance(surrogate, bore.ClassifierSurrogate):
+        return Target(surrogate.probability)
 
     def values(rows: Floats) -> Floats:
         return np.asarray(_report(surrogate.searched, rows).value)
@@ -143,18 +161,15 @@ def _maximise(
         value, slope = _gradients(surrogate.searched, rows)
         return np.asarray(value), np.asarray(slope)
 
-    seen: frozenset[bytes] = frozenset()
-    size = encoding.size
-    if config.deterministic_objective:
-        known = frozenset(identity(np.vstack([history.units, history.running])))
-        seen = known if size is None or len(known) < size else seen
-    search = Search(encoding, surrogate.width, Target(values, gradients), rng, _options(config, size), seen)
-    best = np.argsort(surrogate.means, kind="stable")[:INCUMBENTS]
-    units, _ = search.run(history.units[best])
-    report = jax.tree.map(
-        lambda column: float(np.asarray(column)[0]), _report(surrogate.conditioned, search.block(units))
-    )
-    return units[0], {
+    return Target(values, gradients)
+
+
+def _judged(surrogate: AnySurrogate, block: Floats) -> dict[str, float]:
+    """What the first point of a block is worth."""
+    if isinstance(surrogate, bore.ClassifierSurrogate):
+        return surrogate.judged(block[:1])
+    report = jax.tree.map(lambda column: float(np.asarray(column)[0]), _report(surrogate.conditioned, block))
+    return {
         "acquisition": report.value,
         "pi": math.exp(report.log_pi),
         "ratio": math.exp(report.log_pi) / surrogate.record["gamma"],

@@ -34,6 +34,10 @@ class UnfittedError(StudyError):
     r"""A study that no model can be fitted to yet."""
 
 
+class ClassifierError(BoggnError, RuntimeError):
+    r"""A classifier in the network's place raised, or answered with what is no probability."""
+
+
 class MissingPackageError(BoggnError, ImportError):
     r"""A package that only some of boggn needs is not installed."""
 

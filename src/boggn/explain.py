@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Model:
-    """The classifier that suggested a trial, and what it expected there."""
+    """The classifier that suggested a trial, and what it expected there.
+
+    A classifier in the network's place has no evidence, and knows the class probability and its ratio with the
+    acquisition "pi", or with "ei" the improvement on the threshold, and not on the best: what it does not know is None.
+    """
 
     name: str
     observations: int
@@ -26,11 +30,11 @@ class Model:
     gamma: float
     threshold: float
     better: Literal["<=", ">="]
-    log_evidence: float
+    log_evidence: float | None
     scales: dict[str, Any]
-    class_probability: float
-    ratio: float
-    expected_improvement: float
+    class_probability: float | None
+    ratio: float | None
+    expected_improvement: float | None
     acquisition: float
     fit_seconds: float
     maximise_seconds: float
@@ -80,11 +84,11 @@ def _model(record: dict[str, Any], better: Literal["<=", ">="]) -> Model:
         gamma=record["gamma"],
         threshold=record["threshold"],
         better=better,
-        log_evidence=record["log_evidence"],
-        scales=record["scales"],
-        class_probability=record["pi"],
-        ratio=record["ratio"],
-        expected_improvement=record["ei"],
+        log_evidence=record.get("log_evidence"),
+        scales=record.get("scales", {}),
+        class_probability=record.get("pi"),
+        ratio=record.get("ratio"),
+        expected_improvement=record.get("ei"),
         acquisition=record["acquisition"],
         fit_seconds=record["fit_seconds"],
         maximise_seconds=record["maximise_seconds"],
@@ -105,14 +109,23 @@ def _trial(study: Study, number: int) -> FrozenTrial:
 def _describe(model: Model) -> list[str]:
     seen = f"{model.observations} outcomes" + (f" and {model.running} running trials" if model.running else "")
     scales = ", ".join(f"{name} {_short(value)}" for name, value in model.scales.items())
-    chance = f"{model.ratio:.3g} times the {model.gamma:.0%} of the trials so far"
-    return [
-        f"  model: {model.name}; {seen}; log evidence {model.log_evidence:.4g}",
-        f"  scales: {scales}",
-        f"  P(outcome {model.better} {model.threshold:.6g}) = {model.class_probability:.3g}; {chance}",
-        f"  expected improvement on the best: {model.expected_improvement:.3g}",
-        f"  took {1e3 * model.fit_seconds:.1f} ms to fit and {1e3 * model.maximise_seconds:.1f} ms to search",
-    ]
+    evidence = "" if model.log_evidence is None else f"; log evidence {model.log_evidence:.4g}"
+    lines = [f"  model: {model.name}; {seen}{evidence}"]
+    if scales:
+        lines.append(f"  scales: {scales}")
+    best = "the best"
+    if model.class_probability is None:
+        best = "the threshold"
+        lines.append(
+            f"  weighted class probability, outcome {model.better} {model.threshold:.6g}: {model.acquisition:.3g}"
+        )
+    else:
+        chance = f"{model.ratio:.3g} times the {model.gamma:.0%} of the trials so far"
+        lines.append(f"  P(outcome {model.better} {model.threshold:.6g}) = {model.class_probability:.3g}; {chance}")
+    if model.expected_improvement is not None:
+        lines.append(f"  expected improvement on {best}: {model.expected_improvement:.3g}")
+    lines.append(f"  took {1e3 * model.fit_seconds:.1f} ms to fit and {1e3 * model.maximise_seconds:.1f} ms to search")
+    return lines
 
 
 def _short(value: Any) -> str:

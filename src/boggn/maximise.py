@@ -40,10 +40,14 @@ _BARRIER = 1e3
 
 @dataclass(frozen=True)
 class Target:
-    """A function to maximise: values of BLOCK encoded rows; values and gradients of STARTS encoded rows."""
+    """A function to maximise: values of BLOCK encoded rows; values and gradients of STARTS encoded rows.
+
+    Without gradients nothing is climbed. As such a function may have plateaus, of equal values the first point drawn at
+    random is taken, and a grid is gone through in random order.
+    """
 
     values: Callable[[Floats], Floats]
-    gradients: Callable[[Floats], tuple[Floats, Floats]]
+    gradients: Callable[[Floats], tuple[Floats, Floats]] | None = None
 
 
 @dataclass(frozen=True)
@@ -120,16 +124,18 @@ class Search:
         """The best `count` points found and their values, best first."""
         # So a space that is nearly used up gives its last points, which random candidates would miss.
         if (every := everything(self.encoding, self.options.n_random + len(self.forbidden))) is not None:
+            every = self._shuffled(every)
             return _best(every, self.score(every), count)
         units = self.candidates(incumbents)
         values = self.score(units)
         starts = self._starts(units, values)
         continuous = np.flatnonzero([kind == "continuous" for kind in self.encoding.kinds])
+        gradients = self.target.gradients if len(continuous) else None
         discrete = self._swappable() if self.options.swaps else []
         found, found_values = [units], [values]
-        for _ in range(ROUNDS if len(continuous) and len(discrete) else 1):
-            if len(continuous):
-                starts = self._climb(starts, continuous)
+        for _ in range(ROUNDS if gradients and discrete else 1):
+            if gradients:
+                starts = self._climb(starts, continuous, gradients)
             if len(discrete):
                 starts = self._swap(starts, discrete)
             found.append(starts)
@@ -147,11 +153,16 @@ class Search:
         chosen = np.concatenate([best, drawn]) if len(usable) else order
         return np.resize(units[chosen], (STARTS, units.shape[1]))
 
-    def _climb(self, starts: Floats, continuous: NDArray[np.intp]) -> Floats:
+    def _climb(
+        self,
+        starts: Floats,
+        continuous: NDArray[np.intp],
+        gradients: Callable[[Floats], tuple[Floats, Floats]],
+    ) -> Floats:
         """Joint L-BFGS-B over the continuous coordinates of all starts, each kept only where it improved."""
         columns = np.array([self.encoding.parameter_of_column.index(j) for j in continuous])
         before = self._encode(starts)
-        first, _ = self.target.gradients(before)
+        first, _ = gradients(before)
         known = np.isfinite(first)
         barrier = np.where(known, first, 0.0) - _BARRIER
         size = (STARTS, len(continuous))
@@ -159,7 +170,7 @@ class Search:
         def loss(flat: Floats) -> tuple[float, Floats]:
             rows = before.copy()
             rows[:, columns] = 2.0 * flat.reshape(size) - 1.0
-            values, slopes = self.target.gradients(rows)
+            values, slopes = gradients(rows)
             usable = np.isfinite(values)
             slopes = np.where(usable[:, None], slopes[:, columns], 0.0)
             return -float(np.sum(np.where(usable, values, barrier))), np.nan_to_num(-2.0 * slopes).ravel()
@@ -175,7 +186,7 @@ class Search:
         moved = starts.copy()
         moved[:, continuous] = np.clip(result.x.reshape(size), 0.0, 1.0)
         moved = self.encoding.snap(moved)
-        after, _ = self.target.gradients(self._encode(moved))
+        after, _ = gradients(self._encode(moved))
         better = np.isfinite(after) & (~known | (after >= first))
         return np.where(better[:, None], moved, starts)
 
@@ -209,7 +220,10 @@ class Search:
             block = np.tile(point, (len(others), 1))
             block[:, j] = others
             blocks.append(block)
-        return np.vstack(blocks)
+        return self._shuffled(np.vstack(blocks))
+
+    def _shuffled(self, units: Floats) -> Floats:
+        return units if self.target.gradients else self.rng.permutation(units)
 
 
 def everything(encoding: Encoding, limit: int) -> Floats | None:

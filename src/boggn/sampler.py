@@ -15,7 +15,17 @@ from optuna.samplers import BaseSampler, TPESampler
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from boggn.config import PAPER, AcquisitionName, Config, Link, PosteriorName, SearchName, Thresholds, Training
+from boggn.config import (
+    NETWORK_OPTIONS,
+    PAPER,
+    AcquisitionName,
+    Config,
+    Link,
+    PosteriorName,
+    SearchName,
+    Thresholds,
+    Training,
+)
 from boggn.errors import ConfigurationError, StudyError
 from boggn.network.spec import Network
 from boggn.record import running_params
@@ -27,9 +37,9 @@ if TYPE_CHECKING:
     from optuna.study import Study
 
     from boggn.encoding import Encoding
-    from boggn.engine import Suggestion
+    from boggn.engine import AnySurrogate, Suggestion
     from boggn.observed import History
-    from boggn.surrogate import Memory, Surrogate
+    from boggn.surrogate import Memory
 
     Floats = NDArray[np.float64]
 
@@ -46,7 +56,7 @@ class Fitted(NamedTuple):
 
     encoding: Encoding
     history: History
-    surrogate: Surrogate
+    surrogate: AnySurrogate
     sign: float
 
 
@@ -74,7 +84,7 @@ class BOGGNSampler(BaseSampler):
         training: Training = "gauss-newton",
         patience: int | None = None,
         warm_start: bool = False,
-        search: SearchName = "neighbourhood",
+        search: SearchName | None = None,
         deterministic_objective: bool = False,
         independent_sampler: BaseSampler | None = None,
         warn_independent_sampling: bool = True,
@@ -97,6 +107,10 @@ class BOGGNSampler(BaseSampler):
             n_startup_trials=n_startup_trials,
             deterministic_objective=deterministic_objective,
         )
+        if classifier is not None:
+            from boggn.classifiers import check
+
+            check(classifier, weighted=self.config.acquisition == "ei")
         if independent_sampler is not None and not isinstance(independent_sampler, BaseSampler):
             raise ConfigurationError.invalid("independent_sampler", independent_sampler, "an Optuna sampler or None")
         if not isinstance(warn_independent_sampling, bool):
@@ -110,8 +124,9 @@ class BOGGNSampler(BaseSampler):
 
     @classmethod
     def paper(cls, **options: Any) -> Self:
-        """Algorithm 1 to the letter; any option given replaces the paper's."""
-        preset = {name: getattr(PAPER, name) for name in PAPER.__dataclass_fields__}
+        """Algorithm 1 to the letter; any option given replaces the paper's, and a classifier its network."""
+        replaced = NETWORK_OPTIONS if options.get("classifier") is not None else ()
+        preset = {name: getattr(PAPER, name) for name in PAPER.__dataclass_fields__ if name not in replaced}
         return cls(**(preset | options))
 
     def __getstate__(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Optuna's cases tell few outcomes, so with the usual number of start-up trials th
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import optuna
 import pytest
@@ -13,6 +14,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.samplers import BaseSampler
 from optuna.testing.pytest_samplers import BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTestCase
 from optuna.trial import TrialState
+from sklearn.linear_model import LogisticRegression
 
 from boggn import BOGGNSampler
 from boggn.record import read
@@ -51,6 +53,18 @@ class TestPaperModel(BasicSamplerTestCase):
         )
 
 
+class TestClassifierModel(BasicSamplerTestCase):
+    @pytest.fixture
+    def sampler(self) -> MakeSampler:
+        return lambda: BOGGNSampler(
+            seed=0,
+            n_startup_trials=N_STARTUP,
+            classifier=LogisticRegression(),
+            epsilon=0.0,
+            warn_independent_sampling=False,
+        )
+
+
 DISTRIBUTIONS: list[BaseDistribution] = [
     FloatDistribution(-1.0, 1.0),
     FloatDistribution(1e-7, 1.0, log=True),
@@ -63,7 +77,11 @@ DISTRIBUTIONS: list[BaseDistribution] = [
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=repr)
-@pytest.mark.parametrize("preset", [BOGGNSampler, BOGGNSampler.paper], ids=["default", "paper"])
+@pytest.mark.parametrize(
+    "preset",
+    [BOGGNSampler, BOGGNSampler.paper, partial(BOGGNSampler, classifier=LogisticRegression())],
+    ids=["default", "paper", "classifier"],
+)
 def test_what_the_model_suggests_is_in_the_space(
     preset: Callable[..., BOGGNSampler], distribution: BaseDistribution
 ) -> None:

