@@ -63,8 +63,11 @@ def paper(
     fig1 density ratios, fig2 the workflow, fig3 regret, fig4 labels and what they allow, fig5 calibration,
     fig6 the number of thresholds. Long runs are kept in the folder: the same command goes on where it was stopped.
     """
+    import optuna
+
     from boggn.paper import NAMES, Size, fitting, make
 
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     size = Size(seeds, evals, jobs)
     sizes = {name: fitting(name, size) for name in NAMES} if figure is FigureName.all else {figure.value: size}
     for name, its_size in sizes.items():
