@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from boggn.report.gathered import Gathered, Row, value_of
+from boggn.report.gathered import Gathered, Row, improvement, value_of
 from boggn.report.markup import Markup, markup
 from boggn.report.numbers import Scale, duration, percent, robust, short
 from boggn.report.plot import Key, Plot, area, bars, dots, figure, level, line, steps
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from boggn.prequential import Bin, Prequential
     from boggn.report.learnt import Learnt
 
+SHORTEST = 0.002
+"""Of the width of the timeline, so that a trial that took no time is seen."""
 WINDOW = 15
 """Trials over which the share of good ones is counted."""
 MOST_LANES = 32
@@ -41,7 +43,7 @@ def progress(gathered: Gathered, learnt: Learnt | None) -> Markup:
     best = best_so_far(gathered)
     course = steps([(x.at(number), y.at(value)) for number, value in best])
     course.append((1.0, course[-1][1]))
-    told = [(row.number, row.model.expected_improvement) for row in gathered.rows if row.model]
+    told = [(row.number, gain) for row in gathered.rows if (gain := improvement(row.model)) is not None]
     at = dict(best_at(gathered))
     hoped = [(x.at(n - 1), y.at(at[n] - gathered.sign * gain)) for n, gain in told if n in at]
     held = [(x.at(n - 1), y.at(at[n])) for n, _ in told if n in at]
@@ -51,7 +53,7 @@ def progress(gathered: Gathered, learnt: Learnt | None) -> Markup:
         label=f"Outcome of each of {len(complete)} trials, and the best so far, which is now {short(best[-1][1])}.",
         layers=[
             area(steps(hoped), steps(held), "f3"),
-            dots(_points(complete, x, y), _keys(complete), "c1 faint"),
+            dots(_points(complete, x, y), _keys(complete), f"c1 faint {size_of(complete)}"),
             line(course, "c2 strong"),
         ],
         x=whole(x),
@@ -67,8 +69,9 @@ def progress(gathered: Gathered, learnt: Learnt | None) -> Markup:
 
 def _improvement(gathered: Gathered, x: Scale, told: Sequence[tuple[int, float]], learnt: Learnt | None) -> Markup:
     told = [(number, gain) for number, gain in told if gain > 0.0]
-    if learnt is not None and learnt.next_model is not None and learnt.next_model.expected_improvement > 0.0:
-        told = [*told, (len(gathered.rows), learnt.next_model.expected_improvement)]
+    now = improvement(learnt.next_model) if learnt is not None else None
+    if now is not None and now > 0.0:
+        told = [*told, (len(gathered.rows), now)]
     if len(told) < 2:
         return markup()
     gains = Scale.around((gain for _, gain in told), log=True)
@@ -115,8 +118,8 @@ def labels(gathered: Gathered) -> Markup:
         label=f"Threshold over time; {len(good)} of {len(judged)} trials were at it or better when they came.",
         layers=[
             line(steps(bar), "c4 strong"),
-            dots(_points(bad, x, y), _keys(bad), "muted hollow"),
-            dots(_points(good, x, y), _keys(good), "c1"),
+            dots(_points(bad, x, y), _keys(bad), f"muted hollow {size_of(judged)}"),
+            dots(_points(good, x, y), _keys(good), f"c1 {size_of(judged)}"),
         ],
         x=whole(x),
         y=y.ticks(),
@@ -279,6 +282,7 @@ def timeline(gathered: Gathered) -> Markup:
     end = max([gathered.now, 1e-9])
     x = Scale(0.0, end)
     spans = [(row, _start(row), row.end if row.end is not None else end) for row in timed]
+    least = SHORTEST * end
     lanes = _lanes([(start, stop) for _, start, stop in spans])
     count = max(lanes) + 1
     layers, legend = [], []
@@ -291,7 +295,10 @@ def timeline(gathered: Gathered) -> Markup:
         if not these:
             continue
         heights = [1.0 - (lane + 0.5) / count for *_, lane in these]
-        ends = [((x.at(start), h), (x.at(stop), h)) for (_, start, stop, _), h in zip(these, heights, strict=True)]
+        ends = [
+            ((x.at(start), h), (x.at(max(stop, start + least)), h))
+            for (_, start, stop, _), h in zip(these, heights, strict=True)
+        ]
         layers.append(bars(ends, [row.number for row, *_ in these], f"{style} bar"))
         if state == "failed":
             layers.append(dots([b for _, b in ends], [row.number for row, *_ in these], "c2"))
@@ -329,6 +336,11 @@ def _lanes(spans: Sequence[tuple[float, float]]) -> list[int]:
         free[lane:] = [stop, *free[lane + 1 :]]
         lanes[index] = lane
     return lanes
+
+
+def size_of(rows: Sequence[Row]) -> str:
+    """Many dots are small ones."""
+    return "tiny" if len(rows) > 800 else "small" if len(rows) > 200 else ""
 
 
 def _points(rows: Sequence[Row], x: Scale, y: Scale) -> list[tuple[float, float]]:

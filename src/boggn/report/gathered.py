@@ -83,6 +83,11 @@ def value_of(row: Row) -> float:
     return math.nan if row.value is None else row.value
 
 
+def improvement(model: Model | None) -> float | None:
+    """The expected improvement a record tells of; a model of one threshold knows no outcomes, and so none."""
+    return None if model is None or ", one threshold," in model.name else model.expected_improvement
+
+
 class Snapshot(NamedTuple):
     """A copy of a study in memory: a report of a study that is still running sees one moment of it.
 

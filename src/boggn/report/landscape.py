@@ -123,7 +123,7 @@ def _slice(each: Slice, axis: Axis, anchor: Row, learnt: Learnt, y: Scale, shown
         x=axis.ticks(),
         y=y.ticks(4),
         right=[(place, text) for place, text in ratio.ticks(4)],
-        x_title=each.name,
+        x_title=short(each.name),
         y_title="outcome",
         height=130,
         style="lower",
@@ -189,8 +189,8 @@ def _plane(plane: Plane, x: Axis, y: Axis, gathered: Gathered, learnt: Learnt, s
         layers=layers,
         x=x.ticks(),
         y=y.ticks(),
-        x_title=x.name,
-        y_title=y.name,
+        x_title=short(x.name),
+        y_title=short(y.name),
         height=250,
         style="plane",
     ).html()
@@ -243,12 +243,8 @@ def coordinates(gathered: Gathered, axes: Mapping[str, Axis], order: Sequence[st
     places = [(column + 0.5) / (len(names) + 1) for column in range(len(names) + 1)]
     courses = {row.number: _thread(row, names, axes, places, y) for row in rows}
     absent = any(point[1] < _raised(0.0) for course in courses.values() for point in course)
-    ends = [len(rows), max(1, len(gathered.complete) // 4), max(1, len(gathered.complete) // 20)]
-    groups = [
-        ("muted hair", rows[ends[1] : ends[0]]),
-        ("c1 middling", rows[ends[2] : ends[1]]),
-        ("c2", rows[: ends[2]]),
-    ]
+    first, second = max(1, min(20, len(rows) // 10)), max(1, min(80, len(rows) // 3))
+    groups = [("muted hair", rows[second:]), ("c1 middling", rows[first:second]), ("c2", rows[:first])]
     ticks = [axes[name].ticks(4) for name in names] + [y.ticks(4)]
     plot = Plot(
         label=f"Parallel coordinates of {len(rows)} trials over {', '.join(names)} and the outcome.",
@@ -262,7 +258,7 @@ def coordinates(gathered: Gathered, axes: Mapping[str, Axis], order: Sequence[st
         x=list(zip(places, [*names, "outcome"], strict=True)),
         y=[(_raised(-0.08), "absent")] if absent else [],
         height=330,
-        legend=[Key("line c2", "best 5%"), Key("line c1", "best quarter"), Key("line muted", "the others")],
+        legend=[Key("line c2", f"best {first}"), Key("line c1", f"best {second}"), Key("line muted", "the others")],
         notes=[(x, _raised(place), text) for x, column in zip(places, ticks, strict=True) for place, text in column],
         style="coordinates",
     )

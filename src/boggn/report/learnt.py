@@ -32,6 +32,8 @@ SOBOL_ROWS = 256
 MOST_SLICES = 12
 MOST_IN_PLANES = 4
 TOP = 10
+LEAST = 5
+"""Outcomes below which a model says more of its prior than of the study."""
 
 
 class Share(NamedTuple):
@@ -85,6 +87,8 @@ class Learnt:
 
 def learn(copy: Study, axes: Mapping[str, Axis], best: Sequence[int]) -> Learnt | str:
     """Ask the model of a snapshot, or say why there is none. `best` are the numbers of the best trials."""
+    if len(best) < LEAST:
+        return f"{len(best)} outcome{'s are' if len(best) != 1 else ' is'} too few to learn from"
     try:
         believed = belief(copy)
         trials = copy.get_trials(deepcopy=False)
@@ -193,7 +197,8 @@ def _next(copy: Study) -> tuple[dict[str, Any] | None, Model | None]:
 
 def _outcome(believed: Belief, points: Sequence[Mapping[str, Any]]) -> Band | None:
     try:
-        return believed.outcome(points)
+        with np.errstate(over="ignore"):  # far from the trials an outcome may be beyond all numbers
+            return believed.outcome(points)
     except StudyError:  # a model of one threshold knows no outcomes
         return None
 

@@ -11,6 +11,8 @@ MINUS = "\N{MINUS SIGN}"
 NONE = "\N{EN DASH}"
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 LONGEST = 60
+WHOLE = 1e6
+"""Whole numbers below this are written in full."""
 MOST_DIGITS = 12
 DECADES = 1.7
 """Positive outcomes that span more powers of ten than this are drawn on a logarithmic axis."""
@@ -18,12 +20,11 @@ DECADES = 1.7
 
 def short(value: Any, digits: int = 4) -> str:
     """A value as it is read in a table or a sentence: four significant digits, at most sixty characters."""
-    if value is None:
-        return NONE
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         text = str(value)
         return text if len(text) <= LONGEST else text[: LONGEST - 1] + "\N{HORIZONTAL ELLIPSIS}"
-    text = str(value) if isinstance(value, int) and abs(value) < 10**9 else f"{value:.{digits}g}"
+    whole = abs(value) < WHOLE and value == int(value)
+    text = str(int(value)) if whole else f"{value:.{digits}g}"
     mantissa, e, exponent = text.partition("e")
     plain = mantissa.replace("-", MINUS).replace("inf", "\N{INFINITY}")
     if not e:
@@ -36,7 +37,9 @@ def give_or_take(middle: float, half: float) -> str:
     """A number with the half width of its interval, both to the same decimal."""
     if math.isfinite(half) and half >= 1e-9 and abs(middle) < 1e6:
         decimals = max(0, 1 - math.floor(math.log10(half)))
-        return f"{middle:.{decimals}f} \N{PLUS-MINUS SIGN} {half:.{decimals}f}".replace("-", MINUS)
+        return f"{round(middle, decimals) + 0.0:.{decimals}f} \N{PLUS-MINUS SIGN} {half:.{decimals}f}".replace(
+            "-", MINUS
+        )
     return f"{short(middle)} \N{PLUS-MINUS SIGN} {short(half, 2)}"
 
 
@@ -70,9 +73,9 @@ class Scale:
         finite = [value for value in values if math.isfinite(value)]
         low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
         if log is None:
-            log = low > 0.0 and math.log10(high / low) > DECADES
+            log = low > 0.0 and math.log10(high) - math.log10(low) > DECADES
         if log and low > 0.0:
-            room = max(math.log10(high / low), 0.1) * margin
+            room = max(math.log10(high) - math.log10(low), 0.1) * margin
             return cls(max(low / 10**room, 5e-324), min(high * 10**room, 1e308), log=True)
         room = (high / 2 - low / 2) * 2 * margin or abs(high) * 0.1 or 1.0
         return cls(max(low - room, -8e307), min(high + room, 8e307))
@@ -83,8 +86,8 @@ class Scale:
             return 0.5
         clipped = min(max(value, self.low), self.high)
         if self.log:
-            return math.log(clipped / self.low) / math.log(self.high / self.low)
-        return (clipped - self.low) / (self.high - self.low)
+            return (math.log(clipped) - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
+        return (clipped / 2 - self.low / 2) / (self.high / 2 - self.low / 2)  # high - low may overflow
 
     def ticks(self, most: int = 6) -> list[tuple[float, str]]:
         """Round values with their places, at most so many."""
@@ -106,7 +109,7 @@ def robust(values: Sequence[float], sign: float) -> Scale:
 
 
 def _round_values(low: float, high: float, most: int) -> list[float]:
-    raw = (high - low) / most
+    raw = high / most - low / most
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(factor * power for factor in (1.0, 2.0, 2.5, 5.0, 10.0) if factor * power >= raw * (1 - 1e-9))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
@@ -121,7 +124,7 @@ def _decades(low: float, high: float, most: int) -> list[float]:
         return values
     fine = [factor * 10.0**power for power in range(first - 1, last + 1) for factor in (1, 2, 5)]
     fine = [value for value in fine if low <= value <= high]
-    return fine[:: max(1, math.ceil(len(fine) / most))] or [low, high]
+    return fine[:: math.ceil(len(fine) / most)] if len(fine) >= 3 else _round_values(low, high, most)
 
 
 def apart(values: Sequence[float], digits: int = 3) -> list[str]:

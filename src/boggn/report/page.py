@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from boggn.prequential import prequential
 from boggn.report import charts, landscape
 from boggn.report.axes import axes_of
-from boggn.report.gathered import Gathered, Row, gather, snapshot, value_of
+from boggn.report.gathered import Gathered, Row, gather, improvement, snapshot, value_of
 from boggn.report.learnt import TOP, Learnt, learn
 from boggn.report.markup import Markup, embedded, markup, tag
 from boggn.report.numbers import NONE, apart, duration, give_or_take, percent, short
@@ -104,12 +104,13 @@ def _document(gathered: Gathered, learnt: Learnt | None, sections: Sequence[Sect
 def _header(gathered: Gathered, learnt: Learnt | None) -> Markup:
     best = gathered.best_first[:1]
     aim = "minimised" if gathered.sign > 0 else "maximised"
+    hoped = improvement(learnt.next_model) if learnt else None
     facts = [
         ("best outcome", short(value_of(best[0])) if best else NONE, f"trial {best[0].number}" if best else "none yet"),
         ("trials", str(len(gathered.rows)), _states(gathered)),
         (
             "expected of the next",
-            short(learnt.next_model.expected_improvement, 2) if learnt and learnt.next_model else NONE,
+            NONE if hoped is None else short(hoped, 2),
             "improvement on the best",
         ),
         (

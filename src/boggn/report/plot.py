@@ -62,7 +62,9 @@ class Plot:
         return tag(
             "div",
             _legend(self.legend),
-            tag("div", self.y_title, tag("span", self.right_title), class_="titles") if self.y_title else None,
+            tag("div", tag("span", self.y_title, title=self.y_title), tag("span", self.right_title), class_="titles")
+            if self.y_title
+            else None,
             tag(
                 "div",
                 _labels("y", self.y),
@@ -71,7 +73,7 @@ class Plot:
                 _labels("x", self.x),
                 class_="axes",
             ),
-            tag("div", self.x_title, class_="x-title") if self.x_title else None,
+            tag("div", self.x_title, title=self.x_title, class_="x-title") if self.x_title else None,
             class_=f"plot {self.style}".strip(),
             style=f"--height:{self.height}px",
         )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from boggn.report.charts import best_so_far
-from boggn.report.gathered import Gathered, value_of
+from boggn.report.gathered import Gathered, improvement, value_of
 from boggn.report.numbers import duration, percent, short
 
 if TYPE_CHECKING:
@@ -75,15 +76,17 @@ def _recommended(gathered: Gathered, learnt: Learnt) -> str:
 
 def _constant(gathered: Gathered, axes: Mapping[str, Axis]) -> str:
     names = [name for name in gathered.space if name not in axes]
-    return f"Only one value was tried of {joined(names)}." if names else ""
+    return f"Only one value was tried of {joined([short(name) for name in names])}." if names else ""
 
 
 def _matters(learnt: Learnt) -> str:
     if not learnt.shares or learnt.shares[0].total < 0.01:
         return "The model sees no parameter that decides about the outcome."
     first = learnt.shares[0]
-    main = [share.name for share in learnt.shares if share.total >= 0.5 * first.total]
-    idle = [share.name for share in learnt.shares if share.total < 0.03]
+    if len(learnt.shares) == 1:
+        return f"The model knows one parameter, {short(first.name)}."
+    main = [short(share.name) for share in learnt.shares if share.total >= 0.5 * first.total]
+    idle = [short(share.name) for share in learnt.shares if share.total < 0.03]
     text = f"What decides most about the outcome is {joined(main[:4])}"
     text += f" ({percent(first.total)} of the variation, with interactions)." if len(main) == 1 else "."
     return text + (f" Hardly anything depends on {joined(idle[:6], 'or')}." if idle else "")
@@ -103,25 +106,24 @@ def _promising(each: Slice, axis: Axis, gamma: float) -> str:
         return ""
     values = [value for value, is_good in zip(each.values, good, strict=True) if is_good]
     if axis.levels is not None:
-        return f"{each.name} is {joined([short(value) for value in values[:5]], 'or')}"
+        return f"{short(each.name)} is {joined([short(value) for value in values[:5]], 'or')}"
     if np.count_nonzero(np.diff(good.astype(int))) > 2 or (good[0] and good[-1]):
         return ""
     if good[0]:
-        return f"{each.name} is below {short(values[-1], 3)}"
+        return f"{short(each.name)} is below {short(values[-1], 3)}"
     if good[-1]:
-        return f"{each.name} is above {short(values[0], 3)}"
-    return f"{each.name} is between {short(values[0], 3)} and {short(values[-1], 3)}"
+        return f"{short(each.name)} is above {short(values[0], 3)}"
+    return f"{short(each.name)} is between {short(values[0], 3)} and {short(values[-1], 3)}"
 
 
 def _remaining(gathered: Gathered, learnt: Learnt) -> str:
-    model = learnt.next_model
-    if model is None:
+    gain = improvement(learnt.next_model)
+    if gain is None:
         return ""
-    values = [value_of(row) for row in gathered.complete]
-    span = float(np.subtract(*np.quantile(values, [0.75, 0.25]))) if np.isfinite(values).all() else 0.0
-    gain = model.expected_improvement
+    values = sorted(value_of(row) for row in gathered.complete)
+    span = values[(3 * len(values)) // 4] - values[len(values) // 4]
     text = f"One more trial is expected to improve the best outcome by {short(gain, 2)}"
-    if span <= 0:
+    if not 0.0 < span < math.inf:
         return text + "."
     share = gain / span
     compared = f", {percent(share)} of the spread between the better and the worse trials" if share >= 1e-4 else ""
@@ -138,7 +140,7 @@ def _remaining(gathered: Gathered, learnt: Learnt) -> str:
 def _next(learnt: Learnt) -> str:
     if learnt.next_params is None or learnt.next_model is None:
         return ""
-    where = ", ".join(f"{name} = {short(value, 3)}" for name, value in list(learnt.next_params.items())[:6])
+    where = ", ".join(f"{short(name)} = {short(value, 3)}" for name, value in list(learnt.next_params.items())[:6])
     chance = percent(learnt.next_model.class_probability)
     return f"It would go to {where} next, and gives that point a chance of {chance} to be good."
 
