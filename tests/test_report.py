@@ -30,7 +30,7 @@ from boggn.report.contours import outlines
 from boggn.report.gathered import gather, improvement, snapshot
 from boggn.report.learnt import Learnt, learn, variance_shares
 from boggn.report.markup import Markup, embedded, tag
-from boggn.report.numbers import Scale, apart, give_or_take, percent, robust, short
+from boggn.report.numbers import Scale, apart, duration, give_or_take, percent, robust, short
 from boggn.report.page import html
 from boggn.report.storage import load
 
@@ -387,10 +387,18 @@ def test_short_texts(value: Any, text: str) -> None:
 
 
 def test_other_texts() -> None:
-    assert [percent(share) for share in (0.0, 0.001, 0.5, 0.999, 1.0)] == ["0%", "< 1%", "50%", "> 99%", "100%"]
+    assert [percent(share) for share in (0.0, 0.001, 0.5, 0.999, 1.0)] == [
+        "0%",
+        "<\N{NO-BREAK SPACE}1%",
+        "50%",
+        ">\N{NO-BREAK SPACE}99%",
+        "100%",
+    ]
     assert apart([0.08, 0.0800024, 0.0800025]) == ["0.08", "0.080002", "0.080003"]
     assert apart([2.0, 2.0]) == ["2", "2"]
     assert give_or_take(0.0800041, 0.0000123) == "0.080004 ± 0.000012"
+    texts = ["0.4 ms", "999 ms", "1 s", "119 s", "2 min", "2.5 h", "3 days"]
+    assert [duration(seconds) for seconds in (4e-4, 0.999, 1.0, 119.0, 120.0, 9e3, 259_200.0)] == texts
     assert give_or_take(-1e-9, 0.5) == "0.00 ± 0.50"
 
 

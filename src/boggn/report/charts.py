@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from boggn.report.gathered import Gathered, Row, improvement, value_of
 from boggn.report.markup import Markup, markup
-from boggn.report.numbers import Scale, duration, percent, robust, short
+from boggn.report.numbers import Scale, duration, percent, robust, short, unit_of
 from boggn.report.plot import Key, Plot, area, bars, dots, figure, level, line, steps
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ SHORTEST = 0.002
 WINDOW = 15
 """Trials over which the share of good ones is counted."""
 MOST_LANES = 32
+EVIDENCE = "log evidence per outcome"
 STYLES = ("c1", "c2", "c3", "c4", "c5", "c6")
 STATES = {"complete": "c1", "pruned": "c5", "failed": "c2 dashed", "running": "c3", "waiting": "muted"}
 
@@ -78,7 +79,10 @@ def _improvement(gathered: Gathered, x: Scale, told: Sequence[tuple[int, float]]
     points = [(x.at(number), gains.at(gain)) for number, gain in told]
     return Plot(
         label=f"Expected improvement at each suggestion, from {short(told[0][1])} to {short(told[-1][1])}.",
-        layers=[line(points, "c3"), dots(points, [min(n, len(gathered.rows) - 1) for n, _ in told], "c3 small")],
+        layers=[
+            line(points, "c3"),
+            dots(points, ["next" if n == len(gathered.rows) else n for n, _ in told], "c3 small"),
+        ],
         x=whole(x),
         y=gains.ticks(4),
         x_title="trial",
@@ -225,10 +229,10 @@ def wilson(successes: int, size: int, end: float = 1.6449) -> tuple[float, float
 def evidence(gathered: Gathered) -> Markup:
     """How well the model explained the outcomes, and the prior scales it learned."""
     told = [(row.number, row.model) for row in gathered.rows if row.model is not None]
-    if len(told) < 2:
+    if not told:
         return markup()
     lines: dict[str, dict[str, list[tuple[int, float]]]] = {
-        "log evidence per outcome": {"log evidence": [(n, m.log_evidence / m.observations) for n, m in told]}
+        EVIDENCE: {"log evidence": [(n, m.log_evidence / m.observations) for n, m in told]}
     }
     for number, model in told:
         for name, value in model.scales.items():
@@ -249,15 +253,14 @@ def _courses(gathered: Gathered, title: str, courses: Mapping[str, Sequence[tupl
     shown = dict(sorted(courses.items(), key=lambda item: item[1][-1][1])[: len(STYLES)])
     x = numbers_axis(gathered)
     values = [value for course in shown.values() for _, value in course]
-    y = (
-        Scale.around(values, log=True)
-        if title != "log evidence per outcome" and min(values) > 0
-        else Scale.around(values)
-    )
+    y = Scale.around(values, log=title != EVIDENCE)
     layers = []
     for style, course in zip(STYLES, shown.values(), strict=False):
         points = [(x.at(number), y.at(value)) for number, value in course]
-        layers += [line(points, f"{style} d{style}"), dots(points, [n for n, _ in course], f"{style} unseen")]
+        layers += [
+            line(points, f"{style} d{style}"),
+            dots(points, [n for n, _ in course], f"{style} {'small' if len(course) == 1 else 'unseen'}"),
+        ]
     ends = "; ".join(f"{name} is now {short(course[-1][1])}" for name, course in shown.items())
     rest = f" (the {len(shown)} smallest of {len(courses)})" if len(courses) > len(shown) else ""
     return Plot(
@@ -279,7 +282,7 @@ def timeline(gathered: Gathered) -> Markup:
     timed = [row for row in gathered.rows if row.start is not None]
     if not timed:
         return markup()
-    end = max([gathered.now, 1e-9])
+    end = max(gathered.now, 1e-9)
     x = Scale(0.0, end)
     spans = [(row, _start(row), row.end if row.end is not None else end) for row in timed]
     least = SHORTEST * end
@@ -303,19 +306,16 @@ def timeline(gathered: Gathered) -> Markup:
         if state == "failed":
             layers.append(dots([b for _, b in ends], [row.number for row, *_ in these], "c2"))
         legend.append(Key(f"line {style} wide", f"{state} ({len(these)})"))
-    unit = next(
-        (u for u in (("days", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)) if end >= 2 * u[1]),
-        ("ms", 1e-3),
-    )
+    unit, size = unit_of(end)
     plot = Plot(
         label=f"Timeline of {len(timed)} trials over {duration(end)}: " + ", ".join(key.text for key in legend) + ".",
         layers=layers,
-        x=Scale(0.0, end / unit[1]).ticks(),
+        x=Scale(0.0, end / size).ticks(),
         y=[],
-        x_title=f"time since the first trial began, {unit[0]}",
-        height=max(60, min(count * 26, 26 * MOST_LANES // 2)),
+        x_title=f"time since the first trial began, {unit}",
+        height=min(max(60, 26 * count), 26 * MOST_LANES),
         legend=legend,
-        style="timeline" if count <= MOST_LANES // 2 else "timeline thin",
+        style="" if count <= MOST_LANES else "crowded",
     )
     return figure(_failures(gathered, count), plot.html())
 

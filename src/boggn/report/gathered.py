@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 
@@ -108,13 +109,14 @@ def snapshot(study: Study) -> Snapshot:
     storage = InMemoryStorage()
     number = _created(storage, study)
     waiting = set()
-    for trial in study.get_trials():
+    for trial in study.get_trials(deepcopy=False):
         if trial.state == TrialState.WAITING:
             waiting.add(trial.number)
+            trial = copy(trial)  # noqa: PLW2901  theirs must not change
             trial.state = TrialState.FAIL
         storage.create_new_trial(number, template_trial=trial)
-    copy = optuna.load_study(study_name=study.study_name, storage=storage, sampler=sampler_of(study))
-    return Snapshot(copy, frozenset(waiting))
+    loaded = optuna.load_study(study_name=study.study_name, storage=storage, sampler=sampler_of(study))
+    return Snapshot(loaded, frozenset(waiting))
 
 
 def _created(storage: InMemoryStorage, study: Study) -> int:
@@ -133,18 +135,18 @@ def _created(storage: InMemoryStorage, study: Study) -> int:
 
 def gather(taken: Snapshot) -> Gathered:
     """Read a snapshot."""
-    copy = taken.study
-    trials = copy.get_trials(deepcopy=False)
-    sign = -1.0 if copy.direction == StudyDirection.MAXIMIZE else 1.0
+    study = taken.study
+    trials = study.get_trials(deepcopy=False)
+    sign = -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
     times = [time for trial in trials for time in (trial.datetime_start, trial.datetime_complete) if time]
     zero = min(times).timestamp() if times else 0.0
-    config = sampler_of(copy).config
+    config = sampler_of(study).config
     space = {name: d for trial in trials for name, d in trial.distributions.items()}
     rows: list[Row] = []
     seen: list[float] = []
     for trial in trials:
         state = "waiting" if trial.number in taken.waiting else _STATES[trial.state]
-        row = _row(copy, trial, state, zero, space)
+        row = _row(study, trial, state, zero, space)
         bar = None
         if row.model is not None:
             bar = row.model.threshold
@@ -155,7 +157,7 @@ def gather(taken: Snapshot) -> Gathered:
         if row.value is not None:
             seen.append(row.value)
     return Gathered(
-        name=copy.study_name,
+        name=study.study_name,
         sign=sign,
         rows=tuple(rows),
         space=dict(sorted(space.items())),
@@ -165,9 +167,9 @@ def gather(taken: Snapshot) -> Gathered:
     )
 
 
-def _row(copy: Study, trial: FrozenTrial, state: State, zero: float, space: dict[str, BaseDistribution]) -> Row:
+def _row(study: Study, trial: FrozenTrial, state: State, zero: float, space: dict[str, BaseDistribution]) -> Row:
     value = trial.value if state == "complete" else None
-    told = explain(copy, trial.number)
+    told = explain(study, trial.number)
     return Row(
         number=trial.number,
         state=state,

@@ -48,7 +48,7 @@ def importance(learnt: Learnt) -> Markup:
     """How much each parameter decides about the outcome."""
     if not learnt.shares:
         return markup()
-    bars_ = [
+    entries = [
         tag(
             "li",
             tag("span", share.name, class_="name", title=share.name),
@@ -71,7 +71,7 @@ def importance(learnt: Learnt) -> Markup:
         tag("i", class_="key patch b2"),
         " with its interactions, which count for each parameter that takes part.",
     )
-    return figure(caption, tag("ol", *bars_, class_="importance"))
+    return figure(caption, tag("ol", *entries, class_="importance"))
 
 
 def slices(gathered: Gathered, learnt: Learnt, axes: Mapping[str, Axis]) -> Markup:
@@ -156,8 +156,7 @@ def planes(gathered: Gathered, learnt: Learnt, axes: Mapping[str, Axis]) -> Mark
     keys = [Key("dot ink", "trial"), Key("dot c2", f"trial {learnt.anchor}, the recommended one")]
     if learnt.next_params is not None:
         keys.append(Key("dot c3 hollow", "where it would go next"))
-    legend = tag("ul", *(tag("li", tag("i", class_=f"key {k.style}"), k.text) for k in keys), class_="legend")
-    return figure(caption, legend, *panels, style="panels")
+    return figure(caption, *panels, style="panels", legend=keys)
 
 
 def _plane(plane: Plane, x: Axis, y: Axis, gathered: Gathered, learnt: Learnt, shown: Sequence[Row]) -> Markup:

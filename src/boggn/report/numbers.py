@@ -46,16 +46,22 @@ def give_or_take(middle: float, half: float) -> str:
 def percent(share: float) -> str:
     """A share as a whole percentage; what is not quite nothing or all is not said to be."""
     if 0.0 < share < 0.005:
-        return "< 1%"
-    return "> 99%" if 0.995 < share < 1.0 else f"{100 * share:.0f}%"
+        return "<\N{NO-BREAK SPACE}1%"
+    return ">\N{NO-BREAK SPACE}99%" if 0.995 < share < 1.0 else f"{100 * share:.0f}%"
 
 
 def duration(seconds: float) -> str:
-    """A length of time, to about two digits."""
-    for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0)):
-        if seconds >= 1.5 * size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{1e3 * seconds:.3g} ms"
+    """A length of time, to three digits."""
+    unit, size = unit_of(seconds)
+    return f"{seconds / size:.3g} {unit}"
+
+
+def unit_of(seconds: float) -> tuple[str, float]:
+    """The unit in which a length of time is best said, and its own length."""
+    for unit, size, least in (("days", 86400.0, 2.0), ("h", 3600.0, 1.5), ("min", 60.0, 2.0), ("s", 1.0, 1.0)):
+        if seconds >= least * size:
+            return unit, size
+    return "ms", 1e-3
 
 
 @final

@@ -45,6 +45,7 @@ def html(study: Study) -> str:
     no_record = (
         "Only boggn’s sampler records what it expects, once it has a model; no trial of this study has such a record."
     )
+    fitted_now = f" Fitted now, its log evidence is {short(learnt.log_evidence)}." if learnt else ""
     paragraphs = [tag("p", text) for text in summary(gathered, found, told, axes)]
     order = [share.name for share in learnt.shares] if learnt else []
     sections = [
@@ -62,7 +63,7 @@ def html(study: Study) -> str:
         Section("coordinates", "Parallel coordinates", landscape.coordinates(gathered, axes, order), no_outcome),
         Section("labels", "Threshold and labels", charts.labels(gathered), "It takes two outcomes."),
         Section("calibration", "Calibration", charts.calibration(gathered, told), no_record),
-        Section("evidence", "Evidence and scales", charts.evidence(gathered), no_record),
+        Section("evidence", "Evidence and scales", charts.evidence(gathered), no_record + fitted_now),
         Section("timeline", "Timeline", charts.timeline(gathered), "No trial has begun yet."),
     ]
     tips = {str(row.number): _tip(row) for row in gathered.rows} | charts.calibration_tips(told)
@@ -109,9 +110,9 @@ def _header(gathered: Gathered, learnt: Learnt | None) -> Markup:
         ("best outcome", short(value_of(best[0])) if best else NONE, f"trial {best[0].number}" if best else "none yet"),
         ("trials", str(len(gathered.rows)), _states(gathered)),
         (
-            "expected of the next",
+            "expected gain",
             NONE if hoped is None else short(hoped, 2),
-            "improvement on the best",
+            "of the next trial, on the best",
         ),
         (
             "duration",

@@ -153,13 +153,12 @@ def grid(x: Iterable[float], y: Iterable[float]) -> Markup:
     return tag("path", d=text, class_="grid", aria_hidden="true")
 
 
-def figure(caption: object, *plots: Markup, style: str = "") -> Markup:
-    """Plots with a sentence or two."""
+def figure(caption: object, *plots: Markup, style: str = "", legend: Sequence[Key] = ()) -> Markup:
+    """Plots with a sentence or two, and the legend they share."""
     return tag(
         "figure",
-        tag("figcaption", tag("p", caption)),
-        *plots,
-        class_=style or None,
+        tag("figcaption", tag("p", caption), _legend(legend)),
+        tag("div", *plots, class_=style or None),
     )
 
 
