@@ -7,8 +7,10 @@ import hashlib
 import json
 import math
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from datetime import datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -23,7 +25,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 import boggn
-from boggn.errors import StudyError
+from boggn.errors import ConfigurationError, StudyError
 from boggn.report.axes import Axis, axes_of
 from boggn.report.charts import best_so_far, wilson
 from boggn.report.contours import outlines
@@ -179,6 +181,12 @@ def test_several_objectives_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="one objective, but this study has 2"):
         boggn.report(study, tmp_path / "report.html")
     assert not (tmp_path / "report.html").exists()
+
+
+def test_a_page_needs_a_folder(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "absent" / "report.html"):
+        with pytest.raises(ConfigurationError, match="a file in a folder that exists"):
+            boggn.report(study_of([1.0]), path)
 
 
 @pytest.mark.slow
@@ -424,6 +432,13 @@ def test_ticks_are_round_distinct_and_in_place(scale: Scale, most: int) -> None:
     assert len(set(labels)) == len(labels)
 
 
+def test_only_what_is_minimised_gets_a_logarithmic_axis() -> None:
+    """Its good end is where the decades are."""
+    values = [1e-3 * 10 ** (k / 4) for k in range(16)]
+    assert robust(values, 1.0).log
+    assert not robust(values, -1.0).log
+
+
 def test_outliers_on_the_bad_side_do_not_squeeze_the_others() -> None:
     good = [-1.0 + 0.1 * k for k in range(20)]
     assert robust([*good, 1e9], 1.0).high < 10.0
@@ -494,6 +509,14 @@ def test_studies_are_found_where_they_are_stored(tmp_path: Path) -> None:
     assert load(journal).study_name == "logged"
     with pytest.raises(StudyError, match="There is no file"):
         load(f"sqlite:///{tmp_path}/absent.db")
+    with closing(sqlite3.connect(tmp_path / "other.db")) as database, database:
+        database.execute("CREATE TABLE mine (x)")
+    before = (tmp_path / "other.db").read_bytes()
+    with pytest.raises(StudyError, match="none of Optuna"):
+        load(str(tmp_path / "other.db"))
+    assert (tmp_path / "other.db").read_bytes() == before
+    with pytest.raises(StudyError, match="Optuna cannot open nonsense://x"):
+        load("nonsense://x")
     (tmp_path / "notes.txt").write_text("something else", encoding="utf-8")
     with pytest.raises(StudyError, match="neither an SQLite file nor a journal"):
         load(str(tmp_path / "notes.txt"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from boggn.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from os import PathLike
 
@@ -20,6 +22,7 @@ def report(study: Study, path: str | PathLike[str]) -> Path:
     from boggn.report.page import html
 
     target = Path(path)
-    text = html(study)
-    target.write_text(text, encoding="utf-8")
+    if not target.parent.is_dir() or target.is_dir():
+        raise ConfigurationError.invalid("path", str(path), "a file in a folder that exists")
+    target.write_text(html(study), encoding="utf-8")
     return target

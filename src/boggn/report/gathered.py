@@ -45,7 +45,6 @@ class Row:
     params: dict[str, Any]
     start: float | None
     end: float | None
-    random: str | None
     model: Model | None
     threshold: float | None
     good: bool | None
@@ -169,7 +168,6 @@ def gather(taken: Snapshot) -> Gathered:
 
 def _row(study: Study, trial: FrozenTrial, state: State, zero: float, space: dict[str, BaseDistribution]) -> Row:
     value = trial.value if state == "complete" else None
-    told = explain(study, trial.number)
     return Row(
         number=trial.number,
         state=state,
@@ -177,8 +175,7 @@ def _row(study: Study, trial: FrozenTrial, state: State, zero: float, space: dic
         params=running_params(trial, space) if state == "running" else trial.params,
         start=None if trial.datetime_start is None else trial.datetime_start.timestamp() - zero,
         end=None if trial.datetime_complete is None else trial.datetime_complete.timestamp() - zero,
-        random=told.random,
-        model=told.model,
+        model=explain(study, trial.number).model,
         threshold=None,
         good=None,
     )

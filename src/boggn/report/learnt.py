@@ -14,7 +14,6 @@ import numpy as np
 from boggn.belief import Band, Belief, belief
 from boggn.errors import BoggnError, StudyError
 from boggn.explain import Model, explain
-from boggn.record import read
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,13 +84,13 @@ class Learnt:
     next_model: Model | None
 
 
-def learn(copy: Study, axes: Mapping[str, Axis], best: Sequence[int]) -> Learnt | str:
-    """Ask the model of a snapshot, or say why there is none. `best` are the numbers of the best trials."""
+def learn(study: Study, axes: Mapping[str, Axis], best: Sequence[int]) -> Learnt | str:
+    """Ask the model of a study's snapshot, or say why there is none. `best` are the numbers of the best trials."""
     if len(best) < LEAST:
         return f"{len(best)} outcome{'s are' if len(best) != 1 else ' is'} too few to learn from"
     try:
-        believed = belief(copy)
-        trials = copy.get_trials(deepcopy=False)
+        believed = belief(study)
+        trials = study.get_trials(deepcopy=False)
         completed = set(best)
         anchor = next((number for number in believed.ranking() if number in completed), None)
         if anchor is None:
@@ -100,7 +99,7 @@ def learn(copy: Study, axes: Mapping[str, Axis], best: Sequence[int]) -> Learnt 
         shares = importance(believed, axes)
         ranked = [share.name for share in shares]
         top = [trials[number].params for number in best[:TOP]]
-        next_params, next_model = _next(copy)
+        next_params, next_model = _next(study)
     except (BoggnError, ArithmeticError, RuntimeError) as error:
         _logger.debug("No model for the report.", exc_info=True)
         return str(error).removeprefix("There is no model of this study yet: ").rstrip(".")
@@ -113,7 +112,7 @@ def learn(copy: Study, axes: Mapping[str, Axis], best: Sequence[int]) -> Learnt 
         shares=shares,
         slices=tuple(_slices(believed, axes, centre, ranked[:MOST_SLICES])),
         planes=tuple(_plane(believed, axes[x], axes[y], centre) for x, y in combinations(ranked[:MOST_IN_PLANES], 2)),
-        expected=dict(zip(best[:TOP], _triples(_outcome(believed, top)), strict=False)),
+        expected=_expected(best[:TOP], _outcome(believed, top)),
         next_params=next_params,
         next_model=next_model,
     )
@@ -186,13 +185,12 @@ def _plane(believed: Belief, x: Axis, y: Axis, centre: dict[str, Any]) -> Plane:
     return Plane(x.name, y.name, xs, ys, believed.acquisition(points).reshape(len(ys), len(xs)))
 
 
-def _next(copy: Study) -> tuple[dict[str, Any] | None, Model | None]:
+def _next(study: Study) -> tuple[dict[str, Any] | None, Model | None]:
     """Where the sampler would go next, and what it expects there; nothing if it would draw at random."""
-    trial = copy.ask()
+    trial = study.ask()
     params = trial.relative_params
-    model = explain(copy, trial.number).model
-    stored = read(copy.get_trials(deepcopy=False)[trial.number])
-    return (params, model) if model is not None and stored is not None else (None, None)
+    model = explain(study, trial.number).model
+    return (None, None) if model is None else (params, model)
 
 
 def _outcome(believed: Belief, points: Sequence[Mapping[str, Any]]) -> Band | None:
@@ -203,9 +201,11 @@ def _outcome(believed: Belief, points: Sequence[Mapping[str, Any]]) -> Band | No
         return None
 
 
-def _triples(band: Band | None) -> list[tuple[float, float, float]]:
-    columns = [] if band is None else [tuple(map(float, row)) for row in zip(*band, strict=True)]
-    return [(a, b, c) for a, b, c in columns if math.isfinite(a)]
+def _expected(numbers: Sequence[int], band: Band | None) -> dict[int, tuple[float, float, float]]:
+    if band is None:
+        return {}
+    rows = zip(numbers, *(column.tolist() for column in band), strict=True)
+    return {number: (middle, low, high) for number, middle, low, high in rows if math.isfinite(middle)}
 
 
 def _part(band: Band, begin: int, end: int) -> Band:

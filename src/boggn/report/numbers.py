@@ -102,16 +102,18 @@ class Scale:
 
 
 def robust(values: Sequence[float], sign: float) -> Scale:
-    """An axis on which the better outcomes can be told apart: far outliers on the bad side stand on its end."""
+    """An axis on which the better outcomes can be told apart: far outliers on the bad side stand on its end.
+
+    `sign` is 1 where small outcomes are the better ones, and -1 where large ones are.
+    """
     finite = sorted(sign * value for value in values if math.isfinite(value))
     if not finite:
         return Scale(0.0, 1.0)
-    everything = Scale.around(finite if sign > 0 else [-value for value in finite])
-    if everything.log:
+    if sign > 0 and (everything := Scale.around(finite)).log:
         return everything
     best, upper = finite[0], finite[(3 * len(finite)) // 4]
     limit = upper + 2.0 * (upper - best)
-    return Scale.around([sign * value for value in finite if value <= limit] or [sign * best])
+    return Scale.around([sign * value for value in finite if value <= limit] or [sign * best], log=False)
 
 
 def _round_values(low: float, high: float, most: int) -> list[float]:
