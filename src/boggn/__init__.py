@@ -6,6 +6,7 @@ from boggn.explain import Explanation, explain
 from boggn.network.spec import MLP, Wide
 from boggn.prequential import Prequential, prequential
 from boggn.recommend import recommend
+from boggn.report import report
 from boggn.sampler import BOGGNSampler
 
 __all__ = [
@@ -25,5 +26,6 @@ __all__ = [
     "explain",
     "prequential",
     "recommend",
+    "report",
 ]
 __version__ = "0.1.0"

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from boggn.errors import BoggnError
+from boggn.report.command import report
 
 app = typer.Typer(
     name="boggn",
@@ -36,6 +37,9 @@ def _options(
     ] = False,
 ) -> None:
     del version
+
+
+app.command()(report)
 
 
 class FigureName(enum.StrEnum):

@@ -1,0 +1,216 @@
+"""What the model says of a study, as plain values: importance, slices, planes, what is next. It asks `boggn.belief`."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+
+from boggn.belief import Band, Belief, belief
+from boggn.errors import BoggnError, StudyError
+from boggn.explain import Model, explain
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from optuna.study import Study
+
+    from boggn.report.axes import Axis
+
+    Floats = NDArray[np.float64]
+
+_logger = logging.getLogger(__name__)
+
+SLICE_POINTS = 61
+PLANE_POINTS = 25
+SOBOL_ROWS = 256
+MOST_SLICES = 12
+MOST_IN_PLANES = 4
+TOP = 10
+LEAST = 5
+"""Outcomes below which a model says more of its prior than of the study."""
+
+
+class Share(NamedTuple):
+    """How much of the variance of the expected rank a parameter explains: alone, and with all its interactions."""
+
+    name: str
+    alone: float
+    total: float
+
+
+@final
+@dataclass(frozen=True)
+class Slice:
+    """One parameter moves, the others stay at the recommended trial."""
+
+    name: str
+    values: list[Any]
+    class_probability: Band
+    outcome: Band | None
+
+
+@final
+@dataclass(frozen=True)
+class Plane:
+    """Two parameters move; `acquisition` is (values of y, values of x)."""
+
+    x: str
+    y: str
+    x_values: list[Any]
+    y_values: list[Any]
+    acquisition: Floats
+
+
+@final
+@dataclass(frozen=True)
+class Learnt:
+    """What the model believes now. `expected` has the outcomes of the best trials: median and interval."""
+
+    params: tuple[str, ...]
+    gamma: float
+    threshold: float
+    log_evidence: float
+    anchor: int
+    shares: tuple[Share, ...]
+    slices: tuple[Slice, ...]
+    planes: tuple[Plane, ...]
+    expected: dict[int, tuple[float, float, float]]
+    next_params: dict[str, Any] | None
+    next_model: Model | None
+
+
+def learn(study: Study, axes: Mapping[str, Axis], best: Sequence[int]) -> Learnt | str:
+    """Ask the model of a study's snapshot, or say why there is none. `best` are the numbers of the best trials."""
+    if len(best) < LEAST:
+        return f"{len(best)} outcome{'s are' if len(best) != 1 else ' is'} too few to learn from"
+    try:
+        believed = belief(study)
+        trials = study.get_trials(deepcopy=False)
+        completed = set(best)
+        anchor = next((number for number in believed.ranking() if number in completed), None)
+        if anchor is None:
+            return "no completed trial lies inside the space as it is now"
+        centre = {name: trials[anchor].params[name] for name in believed.params}
+        shares = importance(believed, axes)
+        ranked = [share.name for share in shares]
+        top = [trials[number].params for number in best[:TOP]]
+        next_params, next_model = _next(study)
+    except (BoggnError, ArithmeticError, RuntimeError) as error:
+        _logger.debug("No model for the report.", exc_info=True)
+        return str(error).removeprefix("There is no model of this study yet: ").rstrip(".")
+    return Learnt(
+        params=believed.params,
+        gamma=believed.gamma,
+        threshold=believed.threshold,
+        log_evidence=believed.log_evidence,
+        anchor=anchor,
+        shares=shares,
+        slices=tuple(_slices(believed, axes, centre, ranked[:MOST_SLICES])),
+        planes=tuple(_plane(believed, axes[x], axes[y], centre) for x, y in combinations(ranked[:MOST_IN_PLANES], 2)),
+        expected=_expected(best[:TOP], _outcome(believed, top)),
+        next_params=next_params,
+        next_model=next_model,
+    )
+
+
+def importance(believed: Belief, axes: Mapping[str, Axis]) -> tuple[Share, ...]:
+    """The parameters of a belief, those that decide most about the outcome first.
+
+    Of ranks, so that an increasing transform of the outcomes changes nothing and a few extreme ones do not decide.
+    """
+    names = believed.params
+
+    def ranks(units: Floats) -> Floats:
+        from scipy.stats import rankdata
+
+        columns = [_drawn(axes[name], units[:, j]) for j, name in enumerate(names)]
+        points = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        outcome = _outcome(believed, points)
+        values = believed.class_probability(points).mean if outcome is None else outcome.mean
+        ranked: Floats = rankdata(values) / len(values)
+        return ranked
+
+    alone, total = variance_shares(ranks, len(names), SOBOL_ROWS)
+    shares = [Share(*each) for each in zip(names, alone.tolist(), total.tolist(), strict=True)]
+    return tuple(sorted(shares, key=lambda share: (-share.total, share.name)))
+
+
+def variance_shares(function: Callable[[Floats], Floats], dimension: int, rows: int) -> tuple[Floats, Floats]:
+    r"""First-order and total Sobol' indices of a function of the unit cube, by Jansen's estimators, each in [0, 1].
+
+    With rows A and B, and A_j being A with column j from B: alone_j = 1 - E[(f(B) - f(A_j))^2] / 2V and
+    total_j = E[(f(A) - f(A_j))^2] / 2V. Zero where the function is constant. (D,) each.
+    """
+    from scipy.stats import qmc
+
+    sample = qmc.Sobol(2 * dimension, scramble=True, rng=np.random.default_rng(0)).random(rows)
+    a, b = sample[:, :dimension], sample[:, dimension:]
+    mixed = [np.where(np.arange(dimension) == j, b, a) for j in range(dimension)]
+    values = function(np.vstack([a, b, *mixed])).reshape(dimension + 2, rows)
+    variance = float(np.var(values[:2]))
+    if not variance > 1e-24:
+        return np.zeros(dimension), np.zeros(dimension)
+    alone = 1.0 - np.mean((values[1] - values[2:]) ** 2, axis=1) / (2 * variance)
+    total = np.mean((values[0] - values[2:]) ** 2, axis=1) / (2 * variance)
+    return np.clip(alone, 0.0, 1.0), np.clip(total, 0.0, 1.0)
+
+
+def _drawn(axis: Axis, units: Floats) -> list[Any]:
+    """Values of an axis at places in [0, 1); levels are equally likely."""
+    if axis.levels is None:
+        return axis.at(units)
+    return [axis.levels[int(unit * len(axis.levels))] for unit in units]
+
+
+def _slices(believed: Belief, axes: Mapping[str, Axis], centre: dict[str, Any], names: Sequence[str]) -> list[Slice]:
+    """One question to the model for all of them."""
+    values = {name: axes[name].values(SLICE_POINTS, centre[name]) for name in names}
+    points = [centre | {name: value} for name in names for value in values[name]]
+    probability, outcome = believed.class_probability(points), _outcome(believed, points)
+    ends = np.cumsum([0, *(len(values[name]) for name in names)])
+    return [
+        Slice(name, values[name], _part(probability, ends[j], ends[j + 1]), _maybe(outcome, ends[j], ends[j + 1]))
+        for j, name in enumerate(names)
+    ]
+
+
+def _plane(believed: Belief, x: Axis, y: Axis, centre: dict[str, Any]) -> Plane:
+    xs, ys = x.values(PLANE_POINTS, centre[x.name]), y.values(PLANE_POINTS, centre[y.name])
+    points = [centre | {x.name: a, y.name: b} for b in ys for a in xs]
+    return Plane(x.name, y.name, xs, ys, believed.acquisition(points).reshape(len(ys), len(xs)))
+
+
+def _next(study: Study) -> tuple[dict[str, Any] | None, Model | None]:
+    """Where the sampler would go next, and what it expects there; nothing if it would draw at random."""
+    trial = study.ask()
+    params = trial.relative_params
+    model = explain(study, trial.number).model
+    return (None, None) if model is None else (params, model)
+
+
+def _outcome(believed: Belief, points: Sequence[Mapping[str, Any]]) -> Band | None:
+    try:
+        with np.errstate(over="ignore"):  # far from the trials an outcome may be beyond all numbers
+            return believed.outcome(points)
+    except StudyError:  # a model of one threshold knows no outcomes
+        return None
+
+
+def _expected(numbers: Sequence[int], band: Band | None) -> dict[int, tuple[float, float, float]]:
+    if band is None:
+        return {}
+    rows = zip(numbers, *(column.tolist() for column in band), strict=True)
+    return {number: (middle, low, high) for number, middle, low, high in rows if math.isfinite(middle)}
+
+
+def _part(band: Band, begin: int, end: int) -> Band:
+    return Band(*(column[begin:end] for column in band))
+
+
+def _maybe(band: Band | None, begin: int, end: int) -> Band | None:
+    return None if band is None else _part(band, begin, end)

@@ -1,0 +1,522 @@
+"""The report tells what the study and the model say, of every kind of study, and nothing in a study can become code."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import re
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from datetime import datetime, timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+import boggn
+from boggn.errors import ConfigurationError, StudyError
+from boggn.report.axes import Axis, axes_of
+from boggn.report.charts import best_so_far, wilson
+from boggn.report.contours import outlines
+from boggn.report.gathered import gather, improvement, snapshot
+from boggn.report.learnt import Learnt, learn, variance_shares
+from boggn.report.markup import Markup, embedded, tag
+from boggn.report.numbers import Scale, apart, duration, give_or_take, percent, robust, short
+from boggn.report.page import html
+from boggn.report.storage import load
+
+EVIL = "<script>window.caught=1</script></style>'\"&"
+VOID = {"meta", "br"}
+SECTIONS = 11
+
+
+class Reader(HTMLParser):
+    """Elements with their attributes; fails where tags do not nest."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, name: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.append((name, dict(attributes)))
+        if name not in VOID:
+            self.open.append(name)
+
+    def handle_endtag(self, name: str) -> None:
+        assert self.open.pop() == name
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] == ["script"]:
+            self.scripts.append(data)
+        elif self.open[-1:] != ["style"]:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)
+
+
+def checked(study: optuna.Study) -> Reader:
+    """The report's elements, after what must hold of every report."""
+    before = study.get_trials()
+    text = html(study)
+    assert study.get_trials() == before
+    assert len(text) < 3_000_000
+    read = Reader(text)
+    ids = [attributes["id"] for _, attributes in read.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    links = [attributes["href"] for name, attributes in read.elements if name == "a"]
+    assert all(link is not None and link.startswith("#") and link[1:] in ids for link in links)
+    assert sum(name == "section" for name, _ in read.elements) == SECTIONS
+    for name, attributes in read.elements:
+        assert not any(each.startswith("on") or each in {"src", "srcset"} for each in attributes)
+        assert name != "svg" or attributes["aria-label"]
+        for drawn in (attributes.get("d"), attributes.get("style")):
+            assert not re.search(r"nan|inf", drawn or "")
+    tips, script = read.scripts
+    assert json.loads(tips).keys() >= {str(trial.number) for trial in before}
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = next(a["content"] for n, a in read.elements if n == "meta" and "http-equiv" in a)
+    assert policy is not None
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'")
+    assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
+    return read
+
+
+def trial_of(
+    number: int, params: dict[str, Any], space: dict[str, Any], value: float | None, state: TrialState
+) -> FrozenTrial:
+    trial = create_trial(params=params, distributions=space, value=value, state=state)
+    trial.datetime_start = datetime(2026, 1, 1) + timedelta(seconds=10 * number)  # noqa: DTZ001  Optuna's are naive
+    if state.is_finished():
+        trial.datetime_complete = trial.datetime_start + timedelta(seconds=15)
+    return trial
+
+
+def study_of(values: list[float | None], **options: Any) -> optuna.Study:
+    """One parameter; None is a failed trial."""
+    rng = np.random.default_rng(0)
+    study = optuna.create_study(**options)
+    for number, value in enumerate(values):
+        state = TrialState.FAIL if value is None else TrialState.COMPLETE
+        params = {"x": float(rng.random())}
+        study.add_trial(trial_of(number, params, {"x": FloatDistribution(0, 1)}, value, state))
+    return study
+
+
+@pytest.fixture(scope="module")
+def study() -> optuna.Study:
+    """Driven by boggn, maximised, with a failure, a running and an enqueued trial."""
+    study = optuna.create_study(
+        direction="maximize", study_name="mine", sampler=boggn.BOGGNSampler(seed=0, warn_independent_sampling=False)
+    )
+
+    def objective(trial: optuna.Trial) -> float:
+        x = trial.suggest_float("x", -1.0, 1.0)
+        n = trial.suggest_int("n", 1, 5)
+        return math.nan if trial.number == 3 else -((x - 0.3) ** 2) - 0.1 * abs(n - 2)
+
+    study.optimize(objective, n_trials=16)
+    study.ask().suggest_float("x", -1.0, 1.0)
+    study.enqueue_trial({"x": 0.0, "n": 1})
+    return study
+
+
+# ------------------------------------------------------------------------------------------------- kinds of studies
+
+
+def nothing_in_common() -> optuna.Study:
+    study = optuna.create_study()
+    for number in range(12):
+        name = "ab"[number % 2]
+        study.add_trial(
+            trial_of(number, {name: 0.05 * number}, {name: FloatDistribution(0, 1)}, 1.0 * number, TrialState.COMPLETE)
+        )
+    return study
+
+
+def only_running() -> optuna.Study:
+    study = optuna.create_study()
+    study.ask().suggest_float("x", 0, 1)
+    return study
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        (optuna.create_study, "The study has no trials yet."),
+        (lambda: study_of([1.5]), "The smallest outcome is 1.5, of trial 0; it is the latest."),
+        (lambda: study_of([1.5, 1.0]), "2 outcomes are too few to learn from"),
+        (lambda: study_of([None] * 4), "4 trials within 45 s: 4 failed. No trial has an outcome yet."),
+        (lambda: study_of([1.0] * 12), "no model of this study yet: all outcomes are equal."),
+        (lambda: study_of([math.inf] * 12), "no model of this study yet"),
+        (only_running, "The study has 1 trial: 1 running."),
+        (nothing_in_common, "the finished trials have no parameter in common"),
+    ],
+)
+def test_studies_without_a_model_are_told_of(made: Any, says: str) -> None:
+    assert says in checked(made()).text
+
+
+def test_several_objectives_are_refused(tmp_path: Path) -> None:
+    study = optuna.create_study(directions=["minimize", "maximize"])
+    with pytest.raises(StudyError, match="one objective, but this study has 2"):
+        boggn.report(study, tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_page_needs_a_folder(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "absent" / "report.html"):
+        with pytest.raises(ConfigurationError, match="a file in a folder that exists"):
+            boggn.report(study_of([1.0]), path)
+
+
+@pytest.mark.slow
+def test_a_study_of_boggn_shows_everything(study: optuna.Study, tmp_path: Path) -> None:
+    read = checked(study)
+    assert "18 trials" in read.text
+    assert "15 complete, 1 failed, 1 running, 1 waiting" in read.text
+    assert not any(attributes.get("class") == "why" for _, attributes in read.elements)
+    assert f"The largest outcome is {short(study.best_value)}, of trial {study.best_trial.number}" in read.text
+    path = boggn.report(study, tmp_path / "report.html")
+    assert path.read_text(encoding="utf-8") == html(study)  # the same study, the same page
+
+
+UNIT = {"x": FloatDistribution(0, 1)}
+SPACES: dict[str, dict[str, Any]] = {
+    "conditional": UNIT,
+    "categorical": {"a": CategoricalDistribution([None, True, "<b>"]), "b": CategoricalDistribution([1, 2.5])},
+    "constant": UNIT | {"same": FloatDistribution(2, 2), "only": CategoricalDistribution(["one"])},
+    "extreme": UNIT | {"l": FloatDistribution(1e-300, 1e300, log=True), "w": FloatDistribution(-1.5e308, 1.5e308)},
+    "one threshold": UNIT,
+    "hostile": {EVIL: CategoricalDistribution([EVIL, "plain"]), "y" * 300: FloatDistribution(0, 1)},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("conditional", "absent"),
+        ("categorical", "<b>"),
+        ("constant", "Only one value was tried of only and same."),
+        ("extreme", "The smallest outcome is"),
+        ("one threshold", "It would go to"),
+        ("hostile", EVIL),
+    ],
+)
+def test_other_kinds_of_studies(kind: str, says: str) -> None:
+    rng = np.random.default_rng(1)
+    options = {"thresholds": "one", "link": "logit", "epsilon": 0.0} if kind == "one threshold" else {}
+    study = optuna.create_study(sampler=boggn.BOGGNSampler(seed=0, **options), study_name=f"{kind} {EVIL}")
+    for number in range(24):
+        space = SPACES[kind] | ({"ab"[number % 2]: FloatDistribution(0, 1)} if kind == "conditional" else {})
+        params = {name: drawn(d, rng) for name, d in space.items()}
+        value = float(10.0 ** rng.uniform(-300, 300)) if kind == "extreme" else float(rng.random())
+        study.add_trial(trial_of(number, params, space, value, TrialState.COMPLETE))
+    read = checked(study)
+    assert "The study has 24 trials" in read.text
+    assert says in read.text
+    assert ("One more trial is expected to improve" in read.text) == (kind != "one threshold")
+
+
+def drawn(distribution: Any, rng: np.random.Generator) -> Any:
+    if isinstance(distribution, CategoricalDistribution):
+        return distribution.choices[rng.integers(len(distribution.choices))]
+    if distribution.log:
+        return float(np.exp(rng.uniform(np.log(distribution.low), np.log(distribution.high))))
+    share = float(rng.random())
+    return distribution.low * (1 - share) + distribution.high * share
+
+
+@pytest.mark.slow
+def test_two_thousand_trials_are_a_page_of_moderate_size() -> None:
+    rng = np.random.default_rng(2)
+    space = {f"x{j}": FloatDistribution(0, 1) for j in range(10)}
+    study = optuna.create_study()
+    for number in range(2000):
+        params = {name: float(rng.random()) for name in space}
+        state = TrialState.FAIL if number % 20 == 7 else TrialState.COMPLETE
+        value = sum(params.values()) if state == TrialState.COMPLETE else None
+        study.add_trial(trial_of(number, params, space, value, state))
+    assert "2000" in checked(study).text
+
+
+# --------------------------------------------------------------------------------------------- what is said is true
+
+
+def test_thresholds_and_labels_are_those_of_the_time() -> None:
+    values = [3.0, 1.0, 4.0, 1.5, 5.0, 9.0, 2.0]
+    rows = gather(snapshot(study_of([*values]))).rows
+    for number, row in enumerate(rows):
+        before = sorted(values[:number])
+        expected = before[math.ceil(number / 3) - 1] if before else None
+        assert row.threshold == expected
+        assert row.good == (None if expected is None else values[number] <= expected)
+
+
+def test_the_best_so_far_is_the_running_extreme() -> None:
+    values = [0.3, 0.5, 0.1, 0.4, 0.05, 0.9]
+    down = best_so_far(gather(snapshot(study_of([*values]))))
+    up = best_so_far(gather(snapshot(study_of([*values], direction="maximize"))))
+    assert down == [(0, 0.3), (2, 0.1), (4, 0.05)]
+    assert up == [(0, 0.3), (1, 0.5), (5, 0.9)]
+
+
+def test_the_snapshot_keeps_every_trial_and_says_nothing(study: optuna.Study, caplog: pytest.LogCaptureFixture) -> None:
+    optuna.logging.enable_propagation()
+    try:
+        taken = snapshot(study)
+    finally:
+        optuna.logging.disable_propagation()
+    assert caplog.records == []
+    gathered = gather(taken)
+    assert [gathered.count(s) for s in ("complete", "failed", "running", "waiting", "pruned")] == [15, 1, 1, 1, 0]
+    assert [row.params for row in gathered.rows[:16]] == [trial.params for trial in study.trials[:16]]
+    assert gathered.rows[16].params.keys() == {"x", "n"}  # a running trial's record has what it was not asked for yet
+
+
+@pytest.mark.slow
+def test_slices_planes_and_the_next_point_are_what_the_belief_says(study: optuna.Study) -> None:
+    taken = snapshot(study)
+    gathered = gather(taken)
+    axes = axes_of(gathered.space)
+    learnt = learn(taken.study, axes, [row.number for row in gathered.best_first])
+    assert isinstance(learnt, Learnt)
+    believed = boggn.belief(study)
+    assert learnt.anchor == boggn.recommend(study).number
+    centre = study.trials[learnt.anchor].params
+    for each in learnt.slices:
+        points = [centre | {each.name: value} for value in each.values]
+        np.testing.assert_allclose(each.class_probability.mean, believed.class_probability(points).mean)
+        assert each.outcome is not None
+        np.testing.assert_allclose(each.outcome.low, believed.outcome(points).low)
+        assert any(math.isclose(value, centre[each.name], rel_tol=1e-9) for value in each.values)
+    (plane,) = learnt.planes
+    i, j = 1, len(plane.x_values) - 2
+    point = centre | {plane.x: plane.x_values[j], plane.y: plane.y_values[i]}
+    np.testing.assert_allclose(plane.acquisition[i, j], believed.acquisition([point])[0])
+    assert learnt.next_params is not None
+    assert improvement(learnt.next_model) == pytest.approx(believed.expected_improvement([learnt.next_params])[0])
+
+
+def test_variance_shares_of_the_ishigami_function() -> None:
+    """Its indices are known in closed form."""
+    a, b, pi = 7.0, 0.1, math.pi
+
+    def ishigami(units: Any) -> Any:
+        x = pi * (2 * units - 1)
+        return np.sin(x[:, 0]) + a * np.sin(x[:, 1]) ** 2 + b * x[:, 2] ** 4 * np.sin(x[:, 0])
+
+    variance = a**2 / 8 + b * pi**4 / 5 + b**2 * pi**8 / 18 + 0.5
+    first = np.array([0.5 * (1 + b * pi**4 / 5) ** 2, a**2 / 8, 0.0]) / variance
+    both = 8 * b**2 * pi**8 / 225 / variance
+    alone, total = variance_shares(ishigami, 3, 4096)
+    np.testing.assert_allclose(alone, first, atol=0.02)
+    np.testing.assert_allclose(total, first + np.array([both, 0.0, both]), atol=0.02)
+    flat = variance_shares(lambda units: np.ones(len(units)), 2, 64)
+    assert [column.tolist() for column in flat] == [[0.0, 0.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize("cut", [0.0, -0.4, 0.7])
+def test_outlines_enclose_what_is_above_a_level(cut: float) -> None:
+    """The area by Green's theorem is the share of a fine grid that is above; each corner lies on the level."""
+    x, y = np.linspace(0, 1, 41), np.linspace(0, 1, 31) ** 1.5
+
+    def surface(u: Any, v: Any) -> Any:
+        return np.sin(7 * u) * np.cos(5 * v) + 0.4 * u
+
+    loops = outlines(surface(x, y[:, None]), x, y, cut)
+    area = sum(
+        sum(p[0] * q[1] - q[0] * p[1] for p, q in zip(loop, [*loop[1:], loop[0]], strict=True)) / 2 for loop in loops
+    )
+    fine = (np.arange(1000) + 0.5) / 1000
+    assert abs(area) == pytest.approx(np.mean(surface(fine, fine[:, None]) >= cut), abs=0.004)
+    inner = [p for loop in loops for p in loop if 0 < p[0] < 1 and 0 < p[1] < 1]
+    np.testing.assert_allclose([surface(*p) for p in inner], cut, atol=0.02)
+
+
+def test_outlines_of_a_saddle_everywhere_and_nowhere() -> None:
+    ends = np.array([0.0, 1.0])
+    assert len(outlines(np.array([[1.0, -1.2], [-1.2, 1.0]]), ends, ends, 0.0)) == 2  # two corners
+    assert len(outlines(np.array([[1.2, -1.0], [-1.0, 1.2]]), ends, ends, 0.0)) == 1  # one band
+    assert outlines(np.zeros((2, 2)), ends, ends, 1.0) == []
+    ((*corners,),) = outlines(np.zeros((2, 2)), ends, ends, 0.0)
+    assert {*corners} == {(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)}
+
+
+def test_wilson_intervals() -> None:
+    from scipy.stats import binomtest
+
+    for successes, size in [(0, 5), (3, 8), (40, 40), (17, 90)]:
+        expected = binomtest(successes, size).proportion_ci(0.9, method="wilson")
+        np.testing.assert_allclose(wilson(successes, size), expected, atol=1e-4)
+
+
+# ------------------------------------------------------------------------------------------------ numbers and markup
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "None"),
+        (True, "True"),
+        (3, "3"),
+        (-2.5, "−2.5"),
+        (1000.0, "1000"),
+        (1e-5, "10⁻⁵"),
+        (-1.25e-7, "−1.25×10⁻⁷"),
+        (0.123456, "0.1235"),
+        (math.inf, "∞"),
+        (math.nan, "nan"),
+        ("x" * 99, "x" * 59 + "…"),
+    ],
+)
+def test_short_texts(value: Any, text: str) -> None:
+    assert short(value) == text
+
+
+def test_other_texts() -> None:
+    assert [percent(share) for share in (0.0, 0.001, 0.5, 0.999, 1.0)] == [
+        "0%",
+        "<\N{NO-BREAK SPACE}1%",
+        "50%",
+        ">\N{NO-BREAK SPACE}99%",
+        "100%",
+    ]
+    assert apart([0.08, 0.0800024, 0.0800025]) == ["0.08", "0.080002", "0.080003"]
+    assert apart([2.0, 2.0]) == ["2", "2"]
+    assert give_or_take(0.0800041, 0.0000123) == "0.080004 ± 0.000012"
+    texts = ["0.4 ms", "999 ms", "1 s", "119 s", "2 min", "2.5 h", "3 days"]
+    assert [duration(seconds) for seconds in (4e-4, 0.999, 1.0, 119.0, 120.0, 9e3, 259_200.0)] == texts
+    assert give_or_take(-1e-9, 0.5) == "0.00 ± 0.50"
+
+
+@pytest.mark.parametrize(
+    "scale",
+    [
+        Scale(0.0, 1.0),
+        Scale(-3.2, 17.5),
+        Scale(1e-5, 1e-1, log=True),
+        Scale(3.0, 4.0, log=True),
+        Scale(1e-300, 1e300, log=True),
+        Scale(-1.5e308, 1.5e308),
+        Scale(1.0, 1.0 + 1e-9),
+    ],
+)
+@pytest.mark.parametrize("most", [3, 6])
+def test_ticks_are_round_distinct_and_in_place(scale: Scale, most: int) -> None:
+    ticks = scale.ticks(most)
+    places, labels = [place for place, _ in ticks], [label for _, label in ticks]
+    assert 2 <= len(ticks) <= most + 1
+    assert places == sorted(places)
+    assert 0.0 <= places[0] <= places[-1] <= 1.0
+    assert len(set(labels)) == len(labels)
+
+
+def test_only_what_is_minimised_gets_a_logarithmic_axis() -> None:
+    """Its good end is where the decades are."""
+    values = [1e-3 * 10 ** (k / 4) for k in range(16)]
+    assert robust(values, 1.0).log
+    assert not robust(values, -1.0).log
+
+
+def test_outliers_on_the_bad_side_do_not_squeeze_the_others() -> None:
+    good = [-1.0 + 0.1 * k for k in range(20)]
+    assert robust([*good, 1e9], 1.0).high < 10.0
+    assert robust([-each for each in [*good, 1e9]], -1.0).low > -10.0
+    assert robust([*good, -50.0], 1.0).low < -50.0  # on the good side they are what one looks for
+
+
+def test_axes_place_values_where_the_encoding_does() -> None:
+    log = Axis.of("x", FloatDistribution(1e-4, 1.0, log=True))
+    assert log.place({"x": 1e-2}) == pytest.approx(0.5)
+    assert log.place({"x": 2.0}) is None
+    assert log.place({}) is None
+    values = log.values(5, 1e-2)
+    assert values == sorted(values)
+    assert any(math.isclose(value, 1e-2) for value in values)
+    few = Axis.of("n", IntDistribution(1, 4))
+    assert few.levels == (1, 2, 3, 4)
+    assert few.place({"n": 2}) == 0.375
+    kinds = Axis.of("k", CategoricalDistribution(["b", None, EVIL]))
+    assert kinds.ticks() == [(1 / 6, "b"), (0.5, "None"), (5 / 6, EVIL)]
+    many = Axis.of("m", CategoricalDistribution([str(k) for k in range(50)]))
+    assert len(many.ticks()) <= 12
+
+
+def test_markup_escapes_what_is_not_markup() -> None:
+    assert tag("p", EVIL, tag("b", "&"), None, title=EVIL, hidden=True, id=None) == (
+        '<p title="&lt;script&gt;window.caught=1&lt;/script&gt;&lt;/style&gt;&#x27;&quot;&amp;" hidden>'
+        "&lt;script&gt;window.caught=1&lt;/script&gt;&lt;/style&gt;&#x27;&quot;&amp;<b>&amp;</b></p>"
+    )
+    assert isinstance(tag("p"), Markup)
+    text = embedded({EVIL: "</script>\u2028"})
+    assert "<" not in text
+    assert json.loads(text) == {EVIL: "</script>\u2028"}
+
+
+# ----------------------------------------------------------------------------------------------------- command line
+
+
+def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "boggn", "report", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+def test_the_command_writes_a_page(tmp_path: Path) -> None:
+    study = study_of([1.0, 2.0], storage=f"sqlite:///{tmp_path}/study.db", study_name="mine")
+    done = run("study.db", folder=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "report.html\n", "")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == html(study)
+    done = run("absent.db", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "There is no file absent.db" in done.stderr
+    assert not (tmp_path / "absent.db").exists()
+
+
+def test_studies_are_found_where_they_are_stored(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/study.db"
+    optuna.create_study(storage=url, study_name="one")
+    assert load(str(tmp_path / "study.db")).study_name == "one"
+    optuna.create_study(storage=url, study_name="two")
+    assert load(url, "two").study_name == "two"
+    with pytest.raises(StudyError, match="has 2 studies \\('one', 'two'\\): say which"):
+        load(url)
+    with pytest.raises(StudyError, match="no study 'three'"):
+        load(url, "three")
+    journal = str(tmp_path / "study.journal")
+    optuna.create_study(storage=JournalStorage(JournalFileBackend(journal)), study_name="logged")
+    assert load(journal).study_name == "logged"
+    with pytest.raises(StudyError, match="There is no file"):
+        load(f"sqlite:///{tmp_path}/absent.db")
+    with closing(sqlite3.connect(tmp_path / "other.db")) as database, database:
+        database.execute("CREATE TABLE mine (x)")
+    before = (tmp_path / "other.db").read_bytes()
+    with pytest.raises(StudyError, match="none of Optuna"):
+        load(str(tmp_path / "other.db"))
+    assert (tmp_path / "other.db").read_bytes() == before
+    with pytest.raises(StudyError, match="Optuna cannot open nonsense://x"):
+        load("nonsense://x")
+    (tmp_path / "notes.txt").write_text("something else", encoding="utf-8")
+    with pytest.raises(StudyError, match="neither an SQLite file nor a journal"):
+        load(str(tmp_path / "notes.txt"))
