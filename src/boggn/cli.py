@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from boggn.errors import BoggnError
+from boggn.product import commands
 
 app = typer.Typer(
     name="boggn",
@@ -34,8 +35,9 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
     ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
 ) -> None:
-    del version
+    del version, debug
 
 
 class FigureName(enum.StrEnum):
@@ -72,10 +74,25 @@ def paper(
             typer.echo(path)
 
 
+app.command()(commands.run)
+
+
 def main() -> None:
-    """Run the command line; a failure we know is one line, and exit status 2 where the question was wrong."""
+    """Run the command line. A failure is one line; --debug shows where it came from."""
+    debug = "--debug" in sys.argv[1:]
     try:
         app()
     except BoggnError as error:
-        Console(stderr=True, highlight=False).print(f"boggn: {error}", markup=False, soft_wrap=True)
+        if debug:
+            raise
+        _complain(f"boggn: {error}")
         sys.exit(2)
+    except Exception as error:
+        if debug:
+            raise
+        _complain(f"boggn: unforeseen: {type(error).__name__}: {error} (--debug, before the command, shows where)")
+        sys.exit(3)
+
+
+def _complain(message: str) -> None:
+    Console(stderr=True, highlight=False).print(" ".join(message.split()), markup=False, soft_wrap=True)

@@ -8,6 +8,7 @@ not counted: its successor is.
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from boggn.product.owner import Owner
+from boggn.product.process import kill_strays
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 OWNER = "boggn:owner"
 BEAT = "boggn:beat"
+MARK = "boggn:mark"
+"""What the processes of a trial carry in their environment, so that they are found when their worker has died."""
 ASKED = "boggn:asked"
 SUPERSEDED = "boggn:superseded"
 FAILURE = "failure"
@@ -46,6 +50,11 @@ def storage_of(study: Study) -> BaseStorage:
     return study._storage  # noqa: SLF001
 
 
+def frozen(study: Study, trial: Trial) -> FrozenTrial:
+    """What the storage holds of a trial."""
+    return storage_of(study).get_trial(id_of(trial))
+
+
 def id_of(trial: FrozenTrial | Trial) -> int:
     """What a storage calls a trial."""
     return trial._trial_id  # noqa: SLF001
@@ -54,7 +63,7 @@ def id_of(trial: FrozenTrial | Trial) -> int:
 def claim(study: Study, owner: Owner) -> Trial:
     """A trial of this owner's: the first in the queue, or a new one. It is never seen running without its owner."""
     storage = storage_of(study)
-    marks: dict[str, Any] = {OWNER: asdict(owner), BEAT: time.time()}
+    marks: dict[str, Any] = {OWNER: asdict(owner), BEAT: time.time(), MARK: uuid.uuid4().hex}
     for waiting in study.get_trials(deepcopy=False, states=WAITING):
         try:
             for key, value in marks.items():
@@ -121,6 +130,7 @@ def recover(study: Study) -> list[FrozenTrial]:
     lost = []
     for trial in study.get_trials(deepcopy=False, states=RUNNING):
         if (reason := _abandoned(trial)) is not None:
+            kill_strays(trial.system_attrs.get(MARK, ""))
             end = queue_anew if len(attempts(trial)) + 1 < INTERRUPTIONS else give_up
             if end(study, trial, reason):
                 lost.append(trial)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import optuna
+from optuna import pruners, samplers
 from optuna.distributions import BaseDistribution
+from optuna.exceptions import ExperimentalWarning
+from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
@@ -23,7 +27,22 @@ if TYPE_CHECKING:
 SPACE = "boggn:space"
 SEED = "boggn:seed"
 DIRECTIONS = ("minimize", "maximize")
+OURS = "boggn"
 _SEED_LIMIT = 2**31
+
+_THEIRS: dict[str, Callable[..., BaseSampler]] = {
+    "tpe": samplers.TPESampler,
+    "random": samplers.RandomSampler,
+    "nsgaii": samplers.NSGAIISampler,
+    "qmc": samplers.QMCSampler,
+}
+_PRUNERS: dict[str, Callable[..., BasePruner]] = {
+    "none": pruners.NopPruner,
+    "median": pruners.MedianPruner,
+    "percentile": pruners.PercentilePruner,
+    "successive-halving": pruners.SuccessiveHalvingPruner,
+    "hyperband": pruners.HyperbandPruner,
+}
 
 
 class SpaceSampler(BOGGNSampler):
@@ -96,25 +115,49 @@ def space_of(study: Study) -> Space:
 def sampler_for(
     study: Study, space: Space, seed: int | None, options: Mapping[str, Any], sampler: BaseSampler | None = None
 ) -> BaseSampler:
-    """The sampler given, or ours with these options. The seed is kept with the study: all its workers share it."""
-    if sampler is not None:
-        if not isinstance(sampler, BaseSampler):
-            raise ConfigurationError.invalid("sampler", sampler, "an Optuna sampler or None")
-        if options:
-            name = next(iter(options))
-            raise ConfigurationError(f"`{name}` is an option of BOGGNSampler, but another `sampler` is given.")
-        return sampler
+    """The sampler given, or ours with these options."""
+    if sampler is None:
+        return make_sampler(OURS, options, space, seed_of(study, seed))
+    if not isinstance(sampler, BaseSampler):
+        raise ConfigurationError.invalid("sampler", sampler, "an Optuna sampler or None")
+    if options:
+        name = next(iter(options))
+        raise ConfigurationError(f"`{name}` is an option of BOGGNSampler, but another `sampler` is given.")
+    return sampler
+
+
+def seed_of(study: Study, seed: int | None) -> int:
+    """The seed given, or the one kept with the study, which all its workers share."""
+    if seed is not None:
+        return seed
+    kept = study.user_attrs.get(SEED)
+    if kept is None:
+        kept = secrets.randbelow(_SEED_LIMIT)
+        study.set_user_attr(SEED, kept)
+    return int(kept)
+
+
+def make_sampler(name: str, options: Mapping[str, Any], space: Space, seed: int) -> BaseSampler:
+    """A sampler by its name: ours, or one of Optuna's."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)  # of theirs: the user has asked for it
+        try:
+            return SpaceSampler(space, seed=seed, **options) if name == OURS else _THEIRS[name](seed=seed, **options)
+        except TypeError as error:
+            raise ConfigurationError(f"the sampler {name!r} has no such option: {_argument(error)}.") from error
+
+
+def make_pruner(name: str, options: Mapping[str, Any]) -> BasePruner:
+    """A pruner of Optuna's by its name."""
     try:
-        made = SpaceSampler(space, seed=seed, **options)
+        return _PRUNERS[name](**options)
     except TypeError as error:
-        raise ConfigurationError(f"BOGGNSampler has no such option: {error}.") from error
-    if seed is None:
-        kept = study.user_attrs.get(SEED)
-        if kept is None:
-            kept = secrets.randbelow(_SEED_LIMIT)
-            study.set_user_attr(SEED, kept)
-        made = SpaceSampler(space, seed=kept, **options)
-    return made
+        raise ConfigurationError(f"the pruner {name!r} has not these options: {_argument(error)}.") from error
+
+
+def _argument(error: TypeError) -> str:
+    """What Python says of an argument, without the function's name."""
+    return str(error).rpartition("() ")[2]
 
 
 def best_of(study: Study) -> str:
