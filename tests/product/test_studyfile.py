@@ -107,7 +107,7 @@ BROKEN: dict[str, tuple[str, int | None, str]] = {
     "pruner option": (GOOD + '[pruner]\nname = "median"\nwarm = 3\n', 14, "'warm'"),
     "env": (
         GOOD.replace("[space]", "env = { A = 3 }\n[space]"),
-        6,
+        7,
         "`objective.env.A` must be a valid string, but got 3",
     ),
 }

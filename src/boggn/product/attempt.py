@@ -60,7 +60,7 @@ class Attempt:
         listener = Listener(self.plan, watch.report)
         cwd = self.folder if objective.cwd == "trial" else self.plan.base
         env = self._environment(values)
-        ended = run(words, cwd=cwd, env=env, logs=self.folder, on_line=listener, should_stop=watch.should_stop)
+        ended = run(words, cwd=cwd, env=env, logs=self.folder, on_lines=listener, should_stop=watch.should_stop)
         for name, value in listener.metrics.items():
             self.trial.set_user_attr(name, value)
         return ended, listener

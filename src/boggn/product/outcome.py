@@ -38,12 +38,18 @@ class Listener:
 
     def __post_init__(self) -> None:
         result = self.plan.file.result
-        self._intermediate = re.compile(result.intermediate)
-        self._metrics = {name: re.compile(pattern) for name, pattern in result.metrics.items()}
-        self._pattern = None if result.pattern is None else re.compile(result.pattern)
+        self._intermediate = _compiled(result.intermediate)
+        self._metrics = {name: _compiled(pattern) for name, pattern in result.metrics.items()}
+        self._pattern = None if result.pattern is None else _compiled(result.pattern)
+        self._all = [self._intermediate, *self._metrics.values(), *([self._pattern] if self._pattern else [])]
 
-    def __call__(self, line: str) -> None:
-        """One line of the standard output."""
+    def __call__(self, text: str) -> None:
+        """Some lines of the standard output."""
+        if any(pattern.search(text) for pattern in self._all):  # nearly always there is nothing in many lines
+            for line in text.splitlines():
+                self._take(line)
+
+    def _take(self, line: str) -> None:
         if self._pattern is not None and (found := list(self._pattern.finditer(line))):
             self.matched = list(found[-1].groups())
         for name, pattern in self._metrics.items():
@@ -51,9 +57,15 @@ class Listener:
                 self.metrics[name] = number
         if len(self._steps) < MOST_STEPS and (match := self._intermediate.search(line)):
             step, value = _number(match["step"]), _number(match["value"])
-            if step is not None and value is not None and step >= 0 and step == int(step) not in self._steps:
-                self._steps.add(int(step))
-                self.report(int(step), value)
+            if step is None or value is None or not step.is_integer() or step < 0 or step in self._steps:
+                return
+            self._steps.add(int(step))
+            self.report(int(step), value)
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """So that ^ and $ are the ends of a line, also where many lines are searched at once."""
+    return re.compile(pattern, re.MULTILINE)
 
 
 def outcome(plan: Plan, ended: Ended, listener: Listener, result: Path) -> list[float]:

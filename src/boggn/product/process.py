@@ -42,9 +42,9 @@ class Ended:
 class Capture:
     """A stream, written to a file with its middle left out where it is long, and cut into lines."""
 
-    def __init__(self, path: Path, on_line: Callable[[str], None] | None = None) -> None:
+    def __init__(self, path: Path, on_lines: Callable[[str], None] | None = None) -> None:
         self._file: IO[bytes] = path.open("wb")
-        self._on_line = on_line
+        self._on_lines = on_lines
         self._room = KEPT_BYTES
         self._tail: deque[bytes] = deque()
         self._tail_size = 0
@@ -79,14 +79,13 @@ class Capture:
             self._left_out += gone
 
     def _lines(self, chunk: bytes) -> None:
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        whole, newline, self._rest = (self._rest + chunk).rpartition(b"\n")
         self._rest = self._rest[-LONGEST_LINE:]  # a line without end keeps its end
-        for line in lines:
-            text = line[-LONGEST_LINE:].decode("utf-8", errors="replace").strip()
-            if text:
-                self.last_line = text
-                if self._on_line is not None:
-                    self._on_line(text)
+        if not newline or not (text := whole.decode("utf-8", errors="replace").strip()):
+            return
+        self.last_line = text.rpartition("\n")[2].strip()[-LONGEST_LINE:]
+        if self._on_lines is not None:
+            self._on_lines(text)
 
 
 def run(
@@ -95,7 +94,7 @@ def run(
     cwd: Path,
     env: Mapping[str, str],
     logs: Path,
-    on_line: Callable[[str], None],
+    on_lines: Callable[[str], None],
     should_stop: Callable[[float], str | None],
 ) -> Ended:
     """Run a command in a session of its own. `should_stop` is asked often, with the seconds gone, why to end it.
@@ -104,7 +103,7 @@ def run(
     environment, even in another session.
     """
     began = time.monotonic()
-    with Capture(logs / "stdout.txt", on_line) as output, Capture(logs / "stderr.txt") as errors:
+    with Capture(logs / "stdout.txt", on_lines) as output, Capture(logs / "stderr.txt") as errors:
         process = subprocess.Popen(  # noqa: S603  the command is the user's own
             list(words),
             cwd=cwd,
