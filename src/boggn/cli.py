@@ -18,6 +18,7 @@ app = typer.Typer(
     help="Bayesian optimisation by a Bayesian neural network that classifies at every threshold.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -74,7 +75,9 @@ def paper(
             typer.echo(path)
 
 
-app.command()(commands.run)
+for command in (commands.init, commands.run, commands.ask, commands.tell, commands.explain, commands.dashboard):
+    app.command()(command)
+app.command()(commands.schema)
 
 
 def main() -> None:

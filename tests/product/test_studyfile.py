@@ -1,17 +1,17 @@
 """Study files: what is wrong is told in one line with its place and a remedy; what is right is understood."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from boggn import cli
+from boggn.product import definition
 from boggn.product.definition import schema
 from boggn.product.lines import line_of
 from boggn.product.placeholders import fill, names_in, quoted
 from boggn.product.studyfile import load
+from commandline import call
 
 GOOD = """\
 [study]
@@ -26,19 +26,6 @@ x = { low = 0.0, high = 1.0 }
 [budget]
 trials = 3
 """
-
-
-def boggn(*arguments: str | Path) -> int:
-    """Run the command line in this process; its exit status."""
-    before = sys.argv
-    sys.argv = ["boggn", *map(str, arguments)]
-    try:
-        cli.main()
-    except SystemExit as leaving:
-        return int(leaving.code or 0)
-    finally:
-        sys.argv = before
-    return 0
 
 
 def changed(old: str, new: str) -> str:
@@ -120,7 +107,7 @@ def test_a_broken_study_file_is_told_in_one_line(
     text, line, said = BROKEN[name]
     monkeypatch.chdir(tmp_path)
     Path("study.toml").write_text(text, encoding="utf-8")
-    assert boggn("run", "study.toml") == 2
+    assert call("run", "study.toml") == 2
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.count("\n") == 1
@@ -133,13 +120,13 @@ def test_a_broken_study_file_is_told_in_one_line(
 def test_a_file_that_is_not_there_or_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     for name, said in (("none.toml", "No such file"), ("binary.toml", "it is not a text"), (".", "Is a directory")):
-        assert boggn("run", tmp_path / name) == 2
+        assert call("run", tmp_path / name) == 2
         assert said in capsys.readouterr().err
 
 
 def test_debug_shows_where(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="No such file"):
-        boggn("--debug", "run", tmp_path / "none.toml")
+        call("--debug", "run", tmp_path / "none.toml")
 
 
 def test_overrides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,14 +138,14 @@ def test_overrides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert plan.file.objective.env == {"A": "b"}
     assert list(plan.space) == ["x", "y"]
     for wrong, said in (("budget", "key=value"), ("budget.trials.x=1", "is a value"), ("budget.trials=no", "integer")):
-        assert boggn("run", path, "--set", wrong) == 2
+        assert call("run", path, "--set", wrong) == 2
         assert said in capsys.readouterr().err
 
 
 def test_a_dry_run_shows_the_plan_and_makes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "study.toml"
     path.write_text(GOOD, encoding="utf-8")
-    assert boggn("run", path, "--dry-run", "--workers", "3") == 0
+    assert call("run", path, "--dry-run", "--workers", "3") == 0
     shown = capsys.readouterr().out
     for part in ("to maximize", "echo '{x}'", "3 trials", "workers  3", "study.journal", "0 to 1"):
         assert part in shown
@@ -176,7 +163,7 @@ def test_durations(text: str, seconds: float, tmp_path: Path) -> None:
 
 
 def test_the_shipped_schema_is_that_of_the_definition() -> None:
-    shipped = Path(cli.__file__).parent / "product" / "study.schema.json"
+    shipped = Path(definition.__file__).with_name("study.schema.json")
     assert json.loads(shipped.read_text(encoding="utf-8")) == schema()
 
 

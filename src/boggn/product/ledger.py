@@ -60,10 +60,14 @@ def id_of(trial: FrozenTrial | Trial) -> int:
     return trial._trial_id  # noqa: SLF001
 
 
-def claim(study: Study, owner: Owner) -> Trial:
-    """A trial of this owner's: the first in the queue, or a new one. It is never seen running without its owner."""
+def claim(study: Study, owner: Owner | None) -> Trial:
+    """A trial of this owner's: the first in the queue, or a new one. It is never seen running without its owner.
+
+    No owner means that somebody has asked for the trial and will tell its outcome, whenever that may be.
+    """
     storage = storage_of(study)
-    marks: dict[str, Any] = {OWNER: asdict(owner), BEAT: time.time(), MARK: uuid.uuid4().hex}
+    whose = None if owner is None else asdict(owner)
+    marks: dict[str, Any] = {OWNER: whose, ASKED: owner is None, BEAT: time.time(), MARK: uuid.uuid4().hex}
     for waiting in study.get_trials(deepcopy=False, states=WAITING):
         try:
             for key, value in marks.items():
@@ -155,7 +159,7 @@ def counted(trials: Iterable[FrozenTrial]) -> int:
 
 def owned(trials: Iterable[FrozenTrial]) -> int:
     """The number of trials that some process works on."""
-    return sum(trial.state == TrialState.RUNNING and OWNER in trial.system_attrs for trial in trials)
+    return sum(trial.state == TrialState.RUNNING and bool(trial.system_attrs.get(OWNER)) for trial in trials)
 
 
 def failures_in_a_row(trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:

@@ -36,6 +36,7 @@ from boggn.product.terminator import note_if_enough, was_enough
 if TYPE_CHECKING:
     from optuna.study import Study
 
+_CACHE = "JAX_COMPILATION_CACHE_DIR"
 IDLE_SECONDS = 0.2
 KNOWN_FAILURE = 2
 """The exit status of a worker that has said in one line what is wrong: another one would say the same."""
@@ -175,12 +176,18 @@ class Worker:
         (ledger.queue_anew if again else ledger.give_up)(self._study, frozen, reason)
 
 
+def keep_compiled() -> None:
+    """Have JAX, which is not yet imported, keep what it compiles for the next process, unless the user decides."""
+    if _CACHE not in os.environ:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        os.environ[_CACHE] = str(home / "boggn" / "jax")
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+
+
 def main() -> None:
     """Work as told on the standard input."""
     environ = dict(os.environ)
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "boggn" / "jax"
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))  # before JAX is imported: what one compiles all have
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    keep_compiled()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     orders = Orders(**json.loads(sys.stdin.read()))
     try:
