@@ -1,7 +1,13 @@
 """`boggn ask` and `boggn tell`: JSON in and out, in any order, any number of times."""
 
+import contextlib
 import io
 import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +17,7 @@ from optuna.trial import TrialState
 import boggn
 from boggn.product.studyfile import load
 from boggn.product.worker import study_of
-from commandline import call, spawn
+from commandline import call, command, spawn
 
 STUDY = """\
 [objective]
@@ -79,31 +85,30 @@ def test_metrics_are_kept(path: Path, talk: Talk) -> None:
     assert (attributes["hours"], attributes["who"]) == (3, "me")
 
 
-@pytest.mark.parametrize(
-    ("say", "said"),
-    [
-        ("{", "This is not JSON"),
-        (3, "An outcome is"),
-        ([{"value": 1}], "An outcome is"),
-        ({"trial": 9, "value": 1}, "There is no trial 9: the study has 0 to 1"),
-        ({"trial": "0", "value": 1}, "There is no trial '0'"),
-        ({"trial": 0}, "either a value, values or failed"),
-        ({"trial": 0, "value": 1, "failed": "no"}, "either a value, values or failed"),
-        ({"trial": 0, "value": "1"}, "which is not a number"),
-        ({"trial": 0, "value": None}, "which is not a number"),
-        ('{"trial": 0, "value": NaN}', "which is not a number"),
-        ({"trial": 0, "values": [1, 2]}, "needs 1 value(s)"),
-        ({"trial": 0, "vale": 1}, "no 'vale'"),
-        ({"trial": 0, "value": 1, "metrics": 3}, "must be a table"),
-        ({"trial": 1, "value": 2}, "was told [1.0] before"),
-        ([{"trial": 0, "value": 1}, {"trial": 1, "failed": "late"}], "was told [1.0] before"),
-    ],
-    ids=repr,
-)
-def test_what_is_told_wrong_changes_nothing(say: Any, said: str, path: Path, talk: Talk) -> None:
+WRONG: list[tuple[Any, str]] = [
+    ("{", "This is not JSON"),
+    (3, "An outcome is"),
+    ([{"value": 1}], "An outcome is"),
+    ({"trial": 9, "value": 1}, "There is no trial 9: the study has 0 to 1"),
+    ({"trial": "0", "value": 1}, "There is no trial '0'"),
+    ({"trial": 0}, "either a value, values or failed"),
+    ({"trial": 0, "value": 1, "failed": "no"}, "either a value, values or failed"),
+    ({"trial": 0, "value": "1"}, "which is not a number"),
+    ({"trial": 0, "value": None}, "which is not a number"),
+    ('{"trial": 0, "value": NaN}', "which is not a number"),
+    ({"trial": 0, "values": [1, 2]}, "needs 1 value(s)"),
+    ({"trial": 0, "vale": 1}, "no 'vale'"),
+    ({"trial": 0, "value": 1, "metrics": 3}, "must be a table"),
+    ({"trial": 1, "value": 2}, "was told [1.0] before"),
+    ([{"trial": 0, "value": 1}, {"trial": 1, "failed": "late"}], "was told [1.0] before"),
+]
+
+
+def test_what_is_told_wrong_changes_nothing(path: Path, talk: Talk) -> None:
     talk("ask", path, "--n", 2)
     talk("tell", path, "--trial", 1, "--value", 1)
-    assert said in talk("tell", path, say=say)
+    for say, said in WRONG:
+        assert said in talk("tell", path, say=say)
     assert [trial.state for trial in study_of(load(path)).trials] == [TrialState.RUNNING, TrialState.COMPLETE]
 
 
@@ -162,3 +167,36 @@ def test_every_command_has_a_page_of_help(name: str, capsys: pytest.CaptureFixtu
     assert "Usage" in text
     assert "\x1b" not in text
     assert name in {"init", "schema"} or "For instance" in text
+
+
+@pytest.mark.slow
+def test_dashboard_shows_the_study(path: Path, talk: Talk) -> None:
+    pytest.importorskip("optuna_dashboard", reason="the extra `dashboard` is not installed")
+    talk("ask", path)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        command("dashboard", path, "--port", port), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        deadline = time.monotonic() + 120
+        answer = None
+        while answer is None:
+            assert server.poll() is None
+            assert time.monotonic() < deadline
+            with contextlib.suppress(OSError):
+                answer = urllib.request.urlopen(f"http://127.0.0.1:{port}/api/studies", timeout=60).read()
+            time.sleep(0.1)
+        assert [each["study_name"] for each in json.loads(answer)["study_summaries"]] == ["study"]
+    finally:
+        server.terminate()
+        server.communicate()
+
+
+def test_dashboard_says_what_to_install(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "optuna_dashboard", None)
+    assert call("dashboard", path) == 2
+    assert "pip install 'boggn[dashboard]'" in capsys.readouterr().err
