@@ -171,6 +171,8 @@ def test_several_directions_with_another_sampler() -> None:
         lambda p: (p["x"], p["x"] ** 2), {"x": (0.0, 1.0)}, 5, directions=directions, sampler=sampler, progress=False
     )
     assert len(study.best_trials) == 5
+    with pytest.raises(BoggnError, match="optimises one objective, but this study has 2"):
+        boggn.minimize(lambda p: (p["x"], 1.0), {"x": (0.0, 1.0)}, 5, directions=directions, progress=False)
     with pytest.raises(BoggnError, match="is to minimize and maximize, not to minimize"):
         boggn.minimize(square, {"x": (0.0, 1.0)}, 6, storage=study._storage, study_name=study.study_name, **CHEAP)
 

@@ -83,6 +83,11 @@ BROKEN: dict[str, tuple[str, int | None, str]] = {
         3,
         "leave one",
     ),
+    "two objectives": (
+        changed('direction = "maximize"', 'directions = ["minimize", "minimize"]'),
+        2,
+        "this study has 2. Use optuna.samplers.NSGAIISampler or GPSampler, or optimise one of them. Here that is [sampler]",
+    ),
     "storage": (changed("[objective]", "[objective]\n[study.x]\n"), 5, "`study.x` is not a key"),
     "duration": (GOOD + 'time = "2 hours or so"\n', 12, "such as '90s', '10m', '2h'"),
     "pattern": (GOOD + '[result]\nread = "regex"\npattern = "("\n', 14, "a regular expression: missing )"),

@@ -68,7 +68,7 @@ def _told(trial: Any, source: Source) -> dict[str, Any]:
     try:
         return {"trial": trial.number, "parameters": suggest(trial, source.space)}
     except Exception as error:
-        ledger.give_up(source.study, ledger.frozen(source.study, trial), f"no suggestion: {error}")
+        ledger.take_back(source.study, trial, error)
         raise
 
 

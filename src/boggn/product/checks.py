@@ -8,9 +8,10 @@ import shutil
 from collections.abc import Iterator
 from importlib.machinery import PathFinder
 
+from boggn.errors import StudyError
 from boggn.product.placeholders import BUILT_IN, names_in
 from boggn.product.plan import Plan
-from boggn.product.study import make_pruner, make_sampler
+from boggn.product.study import check_objectives, make_pruner, make_sampler, open_study
 
 Key = tuple[str | int, ...]
 Complaints = Iterator[tuple[Key, str]]
@@ -108,7 +109,10 @@ def _about_result(plan: Plan) -> Complaints:
 def _about_options(plan: Plan) -> Complaints:
     sampler, pruner = plan.file.sampler, plan.file.pruner
     try:
-        make_sampler(sampler.name, sampler.model_extra or {}, plan.space, 0)
+        made = make_sampler(sampler.name, sampler.model_extra or {}, plan.space, 0)
+        check_objectives(made, open_study(None, None, plan.directions, plan.space))
+    except StudyError as error:
+        yield ("study", "directions"), f'{error} Here that is [sampler] name = "nsgaii".'
     except (TypeError, ValueError) as error:
         yield ("sampler", *_named(error, sampler.model_extra)), f"`sampler` is not set right: {error}"
     try:

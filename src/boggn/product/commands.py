@@ -197,10 +197,11 @@ def dashboard(
     except ModuleNotFoundError as error:
         raise MissingPackageError.of("optuna-dashboard", "The command `dashboard`", "boggn[dashboard]") from error
     from boggn.product.ledger import storage_of
+    from boggn.product.storage import open_storage
 
-    found = _find(source, None)
+    storage = storage_of(_find(source, None).study) if source.endswith(".toml") else open_storage(source)
     typer.echo(f"http://{host}:{port}  (Ctrl-C stops it)")
-    run_server(storage_of(found.study), host=host, port=port)
+    run_server(storage, host=host, port=port)
 
 
 def _find(source: str, study: str | None) -> Source:

@@ -118,6 +118,13 @@ def queue_anew(study: Study, trial: FrozenTrial, reason: str) -> bool:
     return ended
 
 
+def take_back(study: Study, trial: Trial, error: Exception) -> None:
+    """End a trial for which there is no suggestion, as if it had not been."""
+    claimed = frozen(study, trial)
+    supersede(study, claimed)
+    give_up(study, claimed, f"no suggestion: {error}")
+
+
 def supersede(study: Study, trial: FrozenTrial) -> None:
     """Mark a running trial as one that is not to count."""
     storage_of(study).set_trial_system_attr(id_of(trial), SUPERSEDED, value=True)

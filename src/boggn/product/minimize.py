@@ -103,9 +103,8 @@ class _Run:
 
     def __call__(self, trial: Trial) -> float | Sequence[float]:
         ledger.sign(self.study, trial, Owner.current())
-        parameters = suggest(trial, self.space)
         try:
-            value = self.objective(parameters)
+            value = self.objective(suggest(trial, self.space))
             return _checked(value, len(self.study.directions))
         except optuna.TrialPruned:
             raise

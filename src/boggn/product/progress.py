@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class _Plain:
         self._last, self._began, self._told = start, start.done, time.monotonic()
 
     def __call__(self, standing: Standing) -> None:
-        if replace(standing) == self._last or not self._due(standing):
+        if standing == self._last or not self._due(standing):
             return
         self._last, self._told = standing, time.monotonic()
         of = "" if standing.total is None else f"/{standing.total}"

@@ -14,7 +14,7 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
 from optuna.study import StudyDirection
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from boggn.errors import ConfigurationError, StudyError
 from boggn.product.space import Space, check_same, from_json, to_json
@@ -54,7 +54,7 @@ class SpaceSampler(BOGGNSampler):
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """The space, whatever the trials have."""
-        del study, trial
+        super().infer_relative_search_space(study, trial)  # refuses a study it cannot work on
         return self._space
 
 
@@ -117,7 +117,9 @@ def sampler_for(
 ) -> BaseSampler:
     """The sampler given, or ours with these options."""
     if sampler is None:
-        return make_sampler(OURS, options, space, seed_of(study, seed))
+        made = make_sampler(OURS, options, space, seed_of(study, seed))
+        check_objectives(made, study)
+        return made
     if not isinstance(sampler, BaseSampler):
         raise ConfigurationError.invalid("sampler", sampler, "an Optuna sampler or None")
     if options:
@@ -145,6 +147,11 @@ def make_sampler(name: str, options: Mapping[str, Any], space: Space, seed: int)
             return SpaceSampler(space, seed=seed, **options) if name == OURS else _THEIRS[name](seed=seed, **options)
         except TypeError as error:
             raise ConfigurationError(f"the sampler {name!r} has no such option: {_argument(error)}.") from error
+
+
+def check_objectives(sampler: BaseSampler, study: Study) -> None:
+    """Have a sampler refuse a study of more objectives than it knows, before the first trial."""
+    sampler.infer_relative_search_space(study, create_trial(state=TrialState.RUNNING))
 
 
 def make_pruner(name: str, options: Mapping[str, Any]) -> BasePruner:

@@ -12,6 +12,9 @@ from boggn.product import ledger
 from boggn.product.plan import Plan
 from boggn.product.supervisor import Run, standing
 
+MOST_SHOWN = 10
+"""Of a front of several objectives."""
+
 
 def plan_text(plan: Plan) -> str:
     """The plan as it was understood."""
@@ -52,7 +55,7 @@ def result_text(run: Run, plan: Plan) -> str:
     lines = [f"{now.done} trials, {now.failed} of them failed; {run.reason}."]
     complete = run.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     best = run.study.best_trials if complete else []
-    lines += [_trial(trial) for trial in (best if len(plan.directions) > 1 else best[:1])]
+    lines += [_trial(trial) for trial in (best[:MOST_SHOWN] if len(plan.directions) > 1 else best[:1])]
     reasons: dict[str, int] = {}
     for trial in run.study.get_trials(deepcopy=False, states=ledger.FAILED):
         if ledger.counts(trial):

@@ -148,7 +148,7 @@ class Worker:
             try:
                 parameters = suggest(trial, self._plan.space)
             except Exception as error:
-                ledger.give_up(self._study, ledger.frozen(self._study, trial), f"no suggestion: {error}")
+                ledger.take_back(self._study, trial, error)
                 raise
         return Attempt(self._plan, self._study, trial, parameters, self._environ)
 
