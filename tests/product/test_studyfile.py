@@ -86,8 +86,9 @@ BROKEN: dict[str, tuple[str, int | None, str]] = {
     "two objectives": (
         changed('direction = "maximize"', 'directions = ["minimize", "minimize"]'),
         2,
-        "this study has 2. Use optuna.samplers.NSGAIISampler or GPSampler, or optimise one of them. Here that is [sampler]",
+        "this study has 2. Use optuna.samplers.NSGAIISampler or GPSampler",
     ),
+    "seed": (GOOD + "[sampler]\nseed = 2\n", 13, "`seed` stands in [study]"),
     "storage": (changed("[objective]", "[objective]\n[study.x]\n"), 5, "`study.x` is not a key"),
     "duration": (GOOD + 'time = "2 hours or so"\n', 12, "such as '90s', '10m', '2h'"),
     "pattern": (GOOD + '[result]\nread = "regex"\npattern = "("\n', 14, "a regular expression: missing )"),

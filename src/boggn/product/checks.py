@@ -108,6 +108,9 @@ def _about_result(plan: Plan) -> Complaints:
 
 def _about_options(plan: Plan) -> Complaints:
     sampler, pruner = plan.file.sampler, plan.file.pruner
+    if "seed" in (sampler.model_extra or {}):
+        yield ("sampler", "seed"), "`seed` stands in [study]: there it is for all workers."
+        return
     try:
         made = make_sampler(sampler.name, sampler.model_extra or {}, plan.space, 0)
         check_objectives(made, open_study(None, None, plan.directions, plan.space))

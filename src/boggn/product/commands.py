@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,6 +56,7 @@ def run(
     """
     import optuna
 
+    from boggn.errors import StudyError
     from boggn.product import supervisor
     from boggn.product.studyfile import load
     from boggn.product.texts import plan_text, result_text
@@ -65,6 +67,10 @@ def run(
     if dry_run:
         typer.echo(plan_text(plan))
         return
+    if sys.platform == "win32":
+        raise StudyError(
+            "`boggn run` needs Linux or macOS. On Windows use boggn.minimize, or boggn ask and boggn tell."
+        )
     ended = supervisor.run(plan, progress=not quiet)
     typer.echo(result_text(ended, plan))
     if ended.interrupted:
@@ -148,8 +154,6 @@ def tell(
     - `boggn tell study.toml --trial 4 --failed "the sample broke"`
     - `echo '[{"trial": 5, "value": 0.2, "metrics": {"hours": 3}}]' | boggn tell study.toml`
     """
-    import sys
-
     from boggn.errors import StudyError
     from boggn.product import asktell
 

@@ -7,6 +7,7 @@ not counted: its successor is.
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 from collections.abc import Iterable
@@ -18,6 +19,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from boggn.product.owner import Owner
 from boggn.product.process import kill_strays
+from boggn.record import KEY
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
@@ -82,9 +84,8 @@ def claim(study: Study, owner: Owner | None) -> Trial:
 
 
 def sign(study: Study, trial: Trial, owner: Owner) -> None:
-    """Write the owner on a trial that was not claimed."""
+    """Write the owner on a trial that was not claimed. It has no beat, so that its silence says nothing."""
     storage_of(study).set_trial_system_attr(id_of(trial), OWNER, asdict(owner))
-    beat(study, trial)
 
 
 def beat(study: Study, trial: Trial) -> None:
@@ -180,8 +181,6 @@ def failures_in_a_row(trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:
 
 
 def _successor(trial: FrozenTrial) -> FrozenTrial:
-    from boggn.record import KEY
-
     kept: dict[str, Any] = {
         key: value for key, value in trial.system_attrs.items() if key.rpartition(":")[0] == KEY and key[-1].isdigit()
     }
@@ -201,7 +200,7 @@ def _abandoned(trial: FrozenTrial) -> str | None:
     dead = owner.is_dead()
     if dead:
         return f"interrupted: process {owner.pid} on {owner.host} has died"
-    silence = time.time() - float(trial.system_attrs.get(BEAT, 0.0))
+    silence = time.time() - float(trial.system_attrs.get(BEAT, math.inf))
     if dead is None and silence > SILENCE_SECONDS:
         return f"interrupted: nothing was heard from {owner.host} for {silence:.0f} seconds"
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,14 +38,14 @@ class Owner:
 
     def is_dead(self) -> bool | None:
         """Whether the process has ended; None where that cannot be seen from this machine."""
-        if self.host != platform.node():
+        if self.host != platform.node() or sys.platform == "win32":  # where signal 0 is not a question
             return None
         try:
             os.kill(self.pid, 0)
         except ProcessLookupError:
             return True
         except PermissionError:
-            return self.born != _born(self.pid)
+            pass  # somebody else's
         return self.born != _born(self.pid)
 
 

@@ -104,15 +104,7 @@ def run(
     """
     began = time.monotonic()
     with Capture(logs / "stdout.txt", on_lines) as output, Capture(logs / "stderr.txt") as errors:
-        process = subprocess.Popen(  # noqa: S603  the command is the user's own
-            list(words),
-            cwd=cwd,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        process = _start(words, cwd, env)
         try:
             stopped = _attend(process, {process.stdout: output, process.stderr: errors}, began, should_stop)
         finally:
@@ -138,6 +130,21 @@ def kill_strays(name: str) -> int:
                 os.kill(int(entry.name), signal.SIGKILL)
                 killed += 1
     return killed
+
+
+def _start(words: Sequence[str], cwd: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(  # noqa: S603  the command is the user's own
+            list(words),
+            cwd=cwd,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except ValueError as error:  # a null byte, or = in the name of a variable
+        raise OSError(f"the command cannot be started: {error}") from error
 
 
 def _attend(

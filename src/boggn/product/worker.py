@@ -159,11 +159,12 @@ class Worker:
             if ended.stopped == GIVEN_UP:
                 ledger.queue_anew(study, ledger.frozen(study, trial), "interrupted")
             elif ended.stopped == PRUNED:
-                study.tell(trial, state=TrialState.PRUNED)
+                study.tell(trial, state=TrialState.PRUNED, skip_if_finished=True)
             elif ended.stopped is not None:
                 self._failed(trial, ended.stopped)
             else:
-                study.tell(trial, outcome(self._plan, ended, listener, attempt.result))
+                values = outcome(self._plan, ended, listener, attempt.result)
+                study.tell(trial, values, skip_if_finished=True)
                 note_if_enough(study, self._plan.file.budget.regret)
         except (NoOutcomeError, OSError) as error:
             self._failed(trial, str(error))
