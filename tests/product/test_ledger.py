@@ -101,6 +101,20 @@ def test_failures_in_a_row() -> None:
     assert study.trials[0].user_attrs["failure"] == "no"
 
 
+@pytest.mark.slow
+def test_a_storage_is_made_by_many_at_once(tmp_path: Path) -> None:
+    code = "import sys; from boggn.product.storage import open_storage; sys.stdin.read(1); open_storage('study.db')"
+    words = [sys.executable, "-c", code]
+    makers = [subprocess.Popen(words, cwd=tmp_path, stdin=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)]
+    for maker in makers:
+        assert maker.stdin is not None
+        maker.stdin.write(b"x")
+        maker.stdin.flush()
+    for maker in makers:
+        _, told = maker.communicate(timeout=120)
+        assert maker.returncode == 0, told.decode()
+
+
 def test_half_a_line_of_a_killed_process_is_cut_off(tmp_path: Path) -> None:
     path = str(tmp_path / "study.journal")
     study = optuna.create_study(storage=open_storage(path), study_name="a")

@@ -45,7 +45,7 @@ def run(
     reboot: the same command goes on, and tries the interrupted trials again.
 
     Exit status: 0 the study is at its end, 1 it stopped because its trials fail, 2 the file or the machine is not
-    right, 130 it was interrupted.
+    right, 3 something unforeseen, 130 it was interrupted.
 
     For instance:
 

@@ -35,7 +35,6 @@ class Ended:
     stopped: str | None
     last_line: str
     error_tail: str
-    seconds: float
 
 
 @final
@@ -102,11 +101,10 @@ def run(
     When the command has ended, what it left running is killed: its group, and on Linux whatever bears the mark of its
     environment, even in another session.
     """
-    began = time.monotonic()
     with Capture(logs / "stdout.txt", on_lines) as output, Capture(logs / "stderr.txt") as errors:
         process = _start(words, cwd, env)
         try:
-            stopped = _attend(process, {process.stdout: output, process.stderr: errors}, began, should_stop)
+            stopped = _attend(process, {process.stdout: output, process.stderr: errors}, should_stop)
         finally:
             _end(process.pid)
             kill_strays(env.get(MARK, ""))
@@ -114,22 +112,20 @@ def run(
             for stream in (process.stdout, process.stderr):
                 if stream is not None:
                     stream.close()
-    return Ended(status, stopped, output.last_line, errors.last_line, time.monotonic() - began)
+    return Ended(status, stopped, output.last_line, errors.last_line)
 
 
-def kill_strays(name: str) -> int:
-    """Kill every process with this mark in its environment; how many there were. Linux alone can tell."""
+def kill_strays(name: str) -> None:
+    """Kill every process with this mark in its environment. Linux alone can tell."""
     if not name or not _PROCESSES.is_dir():
-        return 0
-    mark, killed = f"{MARK}={name}".encode(), 0
+        return
+    mark = f"{MARK}={name}".encode()
     for entry in _PROCESSES.iterdir():
         if not entry.name.isdigit():
             continue
         with suppress(OSError):  # gone, or another user's
             if mark in (entry / "environ").read_bytes().split(b"\0"):
                 os.kill(int(entry.name), signal.SIGKILL)
-                killed += 1
-    return killed
 
 
 def _start(words: Sequence[str], cwd: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -150,11 +146,10 @@ def _start(words: Sequence[str], cwd: Path, env: Mapping[str, str]) -> subproces
 def _attend(
     process: subprocess.Popen[bytes],
     streams: Mapping[IO[bytes] | None, Capture],
-    began: float,
     should_stop: Callable[[float], str | None],
 ) -> str | None:
     """Read the streams until the process has ended or is to be ended; why, in the second case."""
-    stopped: str | None = None
+    began, stopped = time.monotonic(), None
     deadline = float("inf")
     with selectors.DefaultSelector() as selector:
         for stream, capture in streams.items():

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from optuna.exceptions import StorageInternalError
+from optuna.exceptions import ExperimentalWarning, StorageInternalError
 from optuna.storages import RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalStorage
 from optuna.storages.journal._file import BaseJournalFileLock
@@ -25,15 +27,22 @@ ADDRESSES = (
     "a file that ends in .db (SQLite) or .journal, or an address such as sqlite:///study.db, "
     "postgresql://user@host/name, redis://host or grpc://host:13000"
 )
+_MADE_MEANWHILE = ("already exists", "UNIQUE", "unique", "no such table")
+_MOMENT = 0.2
 _PATIENCE = 120.0
 """Seconds that one SQLite worker waits for another one's turn."""
 
 
-def open_storage(name: str | os.PathLike[str]) -> BaseStorage:
-    """The storage of an address or a file, which is made if it does not exist."""
+def open_storage(name: str | os.PathLike[str], *, tries: int = 10) -> BaseStorage:
+    """The storage of an address or a file, which is made if it does not exist.
+
+    Of two processes that make one at the same time Optuna lets one fail; that one tries again.
+    """
     text = os.fspath(name)
     try:
-        return _open(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExperimentalWarning)  # of theirs: the user has asked for it
+            return _open(text)
     except (OSError, ImportError, ValueError, StorageInternalError) as error:
         if isinstance(error, ConfigurationError):
             raise
@@ -43,6 +52,9 @@ def open_storage(name: str | os.PathLike[str]) -> BaseStorage:
         if type(error).__module__.split(".")[0] != "sqlalchemy":
             raise
         cause = str(error).strip().splitlines()
+        if tries > 1 and any(sign in cause[0] for sign in _MADE_MEANWHILE):
+            time.sleep(_MOMENT)
+            return open_storage(name, tries=tries - 1)
         raise StudyError(f"Storage {text!r} cannot be opened: {cause[0]}. Is it a database, and reachable?") from error
 
 
