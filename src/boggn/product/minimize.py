@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -83,7 +84,10 @@ def minimize(
     ledger.recover(study)
     missing = n_trials - ledger.counted(study.get_trials(deepcopy=False))
     if missing > 0:
-        with showing(progress, run.standing()) as show, _quiet_if(progress is not False):
+        with (
+            showing(progress, run.standing()) as show,
+            _quiet_if(progress or (progress is None and sys.stderr.isatty())),
+        ):
             told = [*callbacks, lambda *_: show(run.standing()), run.stop_if_hopeless]
             study.optimize(run, missing, timeout, n_jobs, catch=(Exception,), callbacks=told)
     run.complain_if_hopeless()
