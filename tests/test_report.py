@@ -7,10 +7,8 @@ import hashlib
 import json
 import math
 import re
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from datetime import datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -20,8 +18,6 @@ import numpy as np
 import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 import boggn
@@ -34,7 +30,6 @@ from boggn.report.learnt import Learnt, learn, variance_shares
 from boggn.report.markup import Markup, embedded, tag
 from boggn.report.numbers import Scale, apart, duration, give_or_take, percent, robust, short
 from boggn.report.page import html
-from boggn.report.storage import load
 
 EVIL = "<script>window.caught=1</script></style>'\"&"
 VOID = {"meta", "br"}
@@ -490,33 +485,18 @@ def test_the_command_writes_a_page(tmp_path: Path) -> None:
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == html(study)
     done = run("absent.db", folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "There is no file absent.db" in done.stderr
+    assert "There is no file 'absent.db'" in done.stderr
     assert not (tmp_path / "absent.db").exists()
 
 
-def test_studies_are_found_where_they_are_stored(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/study.db"
-    optuna.create_study(storage=url, study_name="one")
-    assert load(str(tmp_path / "study.db")).study_name == "one"
-    optuna.create_study(storage=url, study_name="two")
-    assert load(url, "two").study_name == "two"
-    with pytest.raises(StudyError, match="has 2 studies \\('one', 'two'\\): say which"):
-        load(url)
-    with pytest.raises(StudyError, match="no study 'three'"):
-        load(url, "three")
-    journal = str(tmp_path / "study.journal")
-    optuna.create_study(storage=JournalStorage(JournalFileBackend(journal)), study_name="logged")
-    assert load(journal).study_name == "logged"
-    with pytest.raises(StudyError, match="There is no file"):
-        load(f"sqlite:///{tmp_path}/absent.db")
-    with closing(sqlite3.connect(tmp_path / "other.db")) as database, database:
-        database.execute("CREATE TABLE mine (x)")
-    before = (tmp_path / "other.db").read_bytes()
-    with pytest.raises(StudyError, match="none of Optuna"):
-        load(str(tmp_path / "other.db"))
-    assert (tmp_path / "other.db").read_bytes() == before
-    with pytest.raises(StudyError, match="Optuna cannot open nonsense://x"):
-        load("nonsense://x")
-    (tmp_path / "notes.txt").write_text("something else", encoding="utf-8")
-    with pytest.raises(StudyError, match="neither an SQLite file nor a journal"):
-        load(str(tmp_path / "notes.txt"))
+@pytest.mark.slow
+@pytest.mark.parametrize("acquisition", ["pi", "ei"])
+def test_a_classifier_in_the_networks_place_is_shown_as_far_as_it_knows(acquisition: str) -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    sampler = boggn.BOGGNSampler(seed=0, classifier=LogisticRegression(), acquisition=acquisition, n_startup_trials=6)
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1) ** 2, n_trials=12)
+    page = html(study)
+    assert "Top trials" in page
+    assert ("no class probability" in page or "no outcomes" in page or "knows no" in page), "it says what is missing"

@@ -5,6 +5,7 @@ from boggn.errors import BoggnError, ConfigurationError, EncodingError, StudyErr
 from boggn.explain import Explanation, explain
 from boggn.network.spec import MLP, Wide
 from boggn.prequential import Prequential, prequential
+from boggn.product.minimize import minimize
 from boggn.recommend import recommend
 from boggn.report import report
 from boggn.sampler import BOGGNSampler
@@ -24,6 +25,7 @@ __all__ = [
     "Wide",
     "belief",
     "explain",
+    "minimize",
     "prequential",
     "recommend",
     "report",

@@ -11,13 +11,14 @@ import typer
 from rich.console import Console
 
 from boggn.errors import BoggnError
-from boggn.report.command import report
+from boggn.product import commands
 
 app = typer.Typer(
     name="boggn",
     help="Bayesian optimisation by a Bayesian neural network that classifies at every threshold.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -35,11 +36,9 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
     ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
 ) -> None:
-    del version
-
-
-app.command()(report)
+    del version, debug
 
 
 class FigureName(enum.StrEnum):
@@ -79,10 +78,35 @@ def paper(
             typer.echo(path)
 
 
+for command in (
+    commands.init,
+    commands.run,
+    commands.ask,
+    commands.tell,
+    commands.explain,
+    commands.report,
+    commands.dashboard,
+):
+    app.command()(command)
+app.command()(commands.schema)
+
+
 def main() -> None:
-    """Run the command line; a failure we know is one line, and exit status 2 where the question was wrong."""
+    """Run the command line. A failure is one line; --debug shows where it came from."""
+    debug = "--debug" in sys.argv[1:]
     try:
         app()
     except BoggnError as error:
-        Console(stderr=True, highlight=False).print(f"boggn: {error}", markup=False, soft_wrap=True)
+        if debug:
+            raise
+        _complain(f"boggn: {error}")
         sys.exit(2)
+    except Exception as error:
+        if debug:
+            raise
+        _complain(f"boggn: unforeseen: {type(error).__name__}: {error} (--debug, before the command, shows where)")
+        sys.exit(3)
+
+
+def _complain(message: str) -> None:
+    Console(stderr=True, highlight=False).print(" ".join(message.split()), markup=False, soft_wrap=True)

@@ -232,7 +232,9 @@ def evidence(gathered: Gathered) -> Markup:
     if not told:
         return markup()
     lines: dict[str, dict[str, list[tuple[int, float]]]] = {
-        EVIDENCE: {"log evidence": [(n, m.log_evidence / m.observations) for n, m in told]}
+        EVIDENCE: {
+            "log evidence": [(n, m.log_evidence / m.observations) for n, m in told if m.log_evidence is not None]
+        }
     }
     for number, model in told:
         for name, value in model.scales.items():
@@ -241,7 +243,9 @@ def evidence(gathered: Gathered) -> Markup:
             for part, each in parts.items():
                 if isinstance(each, (int, float)) and math.isfinite(each):
                     lines.setdefault(title, {}).setdefault(str(part), []).append((number, float(each)))
-    plots = [_courses(gathered, title, courses) for title, courses in lines.items()]
+    plots = [_courses(gathered, title, courses) for title, courses in lines.items() if any(courses.values())]
+    if not plots:
+        return markup()
     caption = (
         "The evidence weighs fit against complexity; it jumps where the prior scales are learned anew. "
         "A long length-scale means that the parameter matters little."

@@ -85,7 +85,7 @@ def value_of(row: Row) -> float:
 
 def improvement(model: Model | None) -> float | None:
     """The expected improvement a record tells of; a model of one threshold knows no outcomes, and so none."""
-    return None if model is None or ", one threshold," in model.name else model.expected_improvement
+    return None if model is None or ", one threshold" in model.name else model.expected_improvement
 
 
 class Snapshot(NamedTuple):

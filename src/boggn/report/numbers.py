@@ -43,8 +43,10 @@ def give_or_take(middle: float, half: float) -> str:
     return f"{short(middle)} \N{PLUS-MINUS SIGN} {short(half, 2)}"
 
 
-def percent(share: float) -> str:
+def percent(share: float | None) -> str:
     """A share as a whole percentage; what is not quite nothing or all is not said to be."""
+    if share is None:
+        return NONE
     if 0.0 < share < 0.005:
         return "<\N{NO-BREAK SPACE}1%"
     return ">\N{NO-BREAK SPACE}99%" if 0.995 < share < 1.0 else f"{100 * share:.0f}%"

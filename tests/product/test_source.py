@@ -1,0 +1,59 @@
+"""A study is found by what its storage holds, and nothing that is not ours is written to."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import optuna
+import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+
+from boggn.errors import ConfigurationError, StudyError
+from boggn.product.source import find
+
+
+def named(where: object, name: str | None = None) -> str:
+    return find(str(where), name).study.study_name
+
+
+def test_the_only_study_or_the_one_of_that_name(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/study.db"
+    optuna.create_study(storage=url, study_name="one")
+    assert named(tmp_path / "study.db") == "one"
+    optuna.create_study(storage=url, study_name="two")
+    assert named(url, "two") == "two"
+    with pytest.raises(StudyError, match=r"several studies: say which with --study\. There are: 'one', 'two'"):
+        named(url)
+    with pytest.raises(StudyError, match="no study three"):
+        named(url, "three")
+
+
+def test_a_file_is_known_by_what_is_in_it(tmp_path: Path) -> None:
+    for name in ("study.journal", "of-any-name"):
+        storage = JournalStorage(JournalFileBackend(str(tmp_path / name)))
+        optuna.create_study(storage=storage, study_name="logged")
+        assert named(tmp_path / name) == "logged"
+    (tmp_path / "notes.txt").write_text("something else", encoding="utf-8")
+    with pytest.raises(StudyError, match="neither a study file, nor an SQLite file or a journal"):
+        named(tmp_path / "notes.txt")
+
+
+def test_nothing_is_made_or_changed(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="There is no file"):
+        named(f"sqlite:///{tmp_path}/absent.db")
+    assert not (tmp_path / "absent.db").exists()
+    other = tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as database, database:
+        database.execute("CREATE TABLE mine (x)")
+    before = other.read_bytes()
+    with pytest.raises(StudyError, match="none of Optuna"):
+        named(other)
+    assert other.read_bytes() == before
+
+
+def test_an_unknown_address_is_refused() -> None:
+    with pytest.raises((StudyError, ConfigurationError), match="nonsense://x"):
+        named("nonsense://x")
