@@ -42,7 +42,7 @@ def _run(args: argparse.Namespace) -> int:
         methods.get(name)
     chosen = tasks.expand(name.strip() for name in args.tasks.split(","))
     seeds = range(args.first_seed, args.first_seed + args.seeds)
-    jobs = [run.Job(task, method, seed, args.evals) for method in names for task in chosen for seed in seeds]
+    jobs = [run.Job(task, method, seed, args.evals) for seed in seeds for task in chosen for method in names]
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return 1 if run.run(jobs, args.out, args.jobs) else 0
 

@@ -16,9 +16,9 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
-from optuna.samplers import RandomSampler
 
 from boggn.bench import methods
+from boggn.bench.tasks import Task
 
 SPACE: Mapping[str, BaseDistribution] = {
     **{f"x{index}": FloatDistribution(0.0, 1.0) for index in range(4)},
@@ -41,24 +41,23 @@ def objective(params: Mapping[str, Any]) -> float:
     return float(value + 0.1 * (params["activation"] != "tanh") + 0.1 * (params["optimiser"] != "adam"))
 
 
-def _told(count: int, seed: int) -> list[optuna.trial.FrozenTrial]:
-    study = optuna.create_study(sampler=RandomSampler(seed=seed))
-    for _ in range(count):
-        trial = study.ask(dict(SPACE))
-        study.tell(trial, objective(trial.params))
-    return study.get_trials()
+TASK = Task("cost", SPACE, lambda params, _: objective(params), objective, math.nan, "only there to be timed")
 
 
 def ask_seconds(method: str, count: int, asks: int, seed: int = 0) -> list[float]:
     """Wall seconds of each of `asks` suggestions from `count` trials told on, each told before the next."""
-    study = optuna.create_study(sampler=methods.get(method).sampler(seed))
-    study.add_trials(_told(count, seed))
+    optimiser = methods.get(method).start(TASK, seed, count + asks + WARM_UP)
+    others = methods.get("random").start(TASK, seed, count)
+    for _ in range(count):
+        params = others.ask()
+        optimiser.tell(params, objective(params))
     seconds = []
     for _ in range(asks + WARM_UP):
         began = time.perf_counter()
-        trial = study.ask(dict(SPACE))
+        params = optimiser.ask()
         seconds.append(time.perf_counter() - began)
-        study.tell(trial, objective(trial.params))
+        optimiser.tell(params, objective(params))
+    optimiser.close()
     return seconds[WARM_UP:]
 
 

@@ -17,8 +17,8 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,13 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 
 Params = Mapping[str, Any]
 Vector = NDArray[np.float64]
+
+
+class Condition(NamedTuple):
+    """A parameter is there only where its parent, a categorical before it in the space, has one of these values."""
+
+    parent: str
+    values: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,14 @@ class Task:
     optimum: float
     description: str
     noisy: bool = False
+    conditions: Mapping[str, Condition] = field(default_factory=dict)
+
+    def is_active(self, name: str, params: Params) -> bool:
+        """Whether a parameter is there, given those before it in the space."""
+        if name not in self.conditions:
+            return True
+        parent, values = self.conditions[name]
+        return parent in params and params[parent] in values
 
 
 # --- test functions ---------------------------------------------------------------------------------------------------
