@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from boggn.bench.command import app as bench
 from boggn.errors import BoggnError
 
 app = typer.Typer(
@@ -19,6 +20,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+app.add_typer(bench)
 
 
 def _version(wanted: bool) -> None:

@@ -1,7 +1,7 @@
 r"""Who minimises: boggn, its variants, and its peers.
 
-A method is written `name` or `name:option=value,option=value`; the options go to the constructor of the sampler or peer,
-as in `boggn:thresholds=one,link=logit` or `tpe:multivariate=true`.
+A method is written `name` or `name:option=value,option=value`; the options go to what makes the sampler or peer, as in
+`boggn:thresholds=one,link=logit` or `tpe:multivariate=true`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from optuna.trial import FrozenTrial
 from boggn.bench.optimiser import Optimiser, OptunaOptimiser
 from boggn.bench.peers import PEERS, python_of
 from boggn.bench.peers.client import PeerOptimiser
-from boggn.bench.tasks import Task
+from boggn.bench.task import Task
+from boggn.errors import StudyError
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def get(name: str) -> Method:
     """The method that a name, with its options if any, stands for."""
     family_name, _, text = name.partition(":")
     if family_name not in _FAMILIES and family_name not in PEERS:
-        raise ValueError(f"Unknown method {family_name!r}; known are {', '.join([*_FAMILIES, *PEERS])}.")
+        raise StudyError(f"Unknown method {family_name!r}; known are {', '.join([*_FAMILIES, *PEERS])}.")
     options = _parse_options(name, text)
     if family_name in PEERS:
         return Method(name, lambda task, seed, evals: PeerOptimiser(family_name, task, seed, evals, options))
@@ -167,7 +168,7 @@ def _parse_options(name: str, text: str) -> dict[str, Any]:
     for item in filter(None, text.split(",")):
         key, equals, value = item.partition("=")
         if not equals or not key.isidentifier() or key in options:
-            raise ValueError(f"Method {name!r}: {item!r} is not one more option=value.")
+            raise StudyError(f"Method {name!r}: {item!r} is not one more option=value.")
         options[key] = _parse_value(value)
     return options
 

@@ -14,7 +14,7 @@ from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, Trial, create_trial
 
 from boggn.bench import resources
-from boggn.bench.tasks import Params, Task
+from boggn.bench.task import Params, Task
 from boggn.errors import StudyError
 
 

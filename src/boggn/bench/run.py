@@ -32,7 +32,7 @@ from boggn.bench.optimiser import Optimiser, check, trial_of
 from boggn.bench.progress import Progress
 from boggn.bench.rows import Job, Row, key, read_rows
 
-__all__ = ["CHECKPOINTS", "Job", "Row", "execute", "key", "read_rows", "run", "run_jobs"]
+__all__ = ["CHECKPOINTS", "Job", "Row", "environment", "execute", "key", "read_rows", "run", "run_jobs"]
 
 CHECKPOINTS = (25, 50, 100)
 
@@ -207,8 +207,7 @@ def _leave_with(runner: int) -> None:
     os.killpg(os.getpgid(0), signal.SIGKILL)
 
 
-@contextlib.contextmanager
-def _one_thread_each() -> Iterator[None]:
+def _one_thread_each() -> contextlib.AbstractContextManager[None]:
     """Children inherit the environment at start; numerical libraries read it when they are first imported.
 
     What one run compiles the next ones find on disk, or each would compile the same for seconds.
@@ -216,7 +215,12 @@ def _one_thread_each() -> Iterator[None]:
     compiled = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "boggn" / "bench-jax"
     cache = {"JAX_COMPILATION_CACHE_DIR": str(compiled), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
     flags = " ".join(filter(None, [os.environ.get("XLA_FLAGS"), _ONE_THREAD["XLA_FLAGS"]]))
-    wanted = {**cache, **_kept(cache), **_ONE_THREAD, "XLA_FLAGS": flags}
+    return environment(**{**cache, **_kept(cache), **_ONE_THREAD, "XLA_FLAGS": flags})
+
+
+@contextlib.contextmanager
+def environment(**wanted: str) -> Iterator[None]:
+    """These variables inside, and as they were afterwards."""
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:
@@ -237,10 +241,11 @@ def run(
     jobs: list[Job], out: Path, workers: int, work: Callable[[Job], Row] = execute, limit: float | None = None
 ) -> int:
     """Do the jobs that `out` does not have yet, failed ones again; returns how many failed now."""
+    out.parent.mkdir(parents=True, exist_ok=True)
     done = {key(row) for row in read_rows(out) if row["error"] is None} if out.exists() else set()
     todo = [job for job in jobs if job not in done]
+    todo = _without_absent(todo, out) if work is execute else todo
     print(f"{len(jobs) - len(todo)} of {len(jobs)} runs are in {out} already", file=sys.stderr)
-    out.parent.mkdir(parents=True, exist_ok=True)
     failed = 0
     with Progress(len(todo)) as progress:
         for row in run_jobs(todo, workers, work, limit):
@@ -248,6 +253,19 @@ def run(
             failed += row["error"] is not None
             progress.advance(_summary(row), row["error"] is not None)
     return failed
+
+
+def _without_absent(jobs: list[Job], out: Path) -> list[Job]:
+    """A row for every run whose method is not installed, so that it is missed and not forgotten."""
+    missing = {name: methods.absent(name) for name in dict.fromkeys(job.method for job in jobs)}
+    for name, package in missing.items():
+        if package is not None:
+            print(f"{name} is absent: it needs {package}; `make peers` installs it", file=sys.stderr)
+    for job in jobs:
+        if missing[job.method] is not None:
+            why = f"Absent: {missing[job.method]} is not installed."
+            rows.append(out, {**failure(job, why), "absent": True})
+    return [job for job in jobs if missing[job.method] is None]
 
 
 def _summary(row: Row) -> str:

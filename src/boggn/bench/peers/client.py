@@ -2,6 +2,7 @@ r"""A peer in a process of its own, as the runner sees it."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -14,7 +15,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 
 from boggn.bench.peers import PEERS, folder, python_of
 from boggn.bench.resources import Usage
-from boggn.bench.tasks import Params, Task
+from boggn.bench.task import Params, Task
 from boggn.errors import MissingPackageError, StudyError
 
 _ROUNDING = 1e-9
@@ -50,7 +51,11 @@ class PeerOptimiser:
                 text=True,
             )
         hello = {"seed": seed, "evals": evals, "noisy": task.noisy, "options": {**peer.options, **options}}
-        self._versions = self._ask({"space": encode_space(task), **hello})["versions"]
+        try:
+            self._versions = self._ask({"space": encode_space(task), **hello})["versions"]
+        except BaseException:
+            self.close()
+            raise
 
     def ask(self) -> Params:
         """The point to evaluate next; parameters the peer gives although they are not active are left out."""
@@ -82,7 +87,8 @@ class PeerOptimiser:
         """End the process; it leaves when its input ends, and is killed if it does not."""
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                stream.close()
+                with contextlib.suppress(BrokenPipeError):  # it ended before us
+                    stream.close()
         try:
             self._process.wait(timeout=2)
         except subprocess.TimeoutExpired:

@@ -69,7 +69,7 @@ class _Server:
 
 def _load(name: str) -> Any:
     """The adapter under a name of its own: it is called like the package it imports."""
-    spec = importlib.util.spec_from_file_location(f"boggn_peer_{name}", Path(__file__).with_name(f"{name}.py"))
+    spec = importlib.util.spec_from_file_location("boggn_peer", Path(__file__).parent / f"{name}.py")
     if spec is None or spec.loader is None:
         raise ImportError(f"There is no adapter {name!r}.")
     module = importlib.util.module_from_spec(spec)
