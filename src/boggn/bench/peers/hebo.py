@@ -27,8 +27,8 @@ class Adapter:
         self._optimiser = HEBO(design, scramble_seed=seed, **options)
 
     def ask(self) -> dict[str, Any]:
-        row = self._optimiser.suggest(n_suggestions=1).iloc[0]
-        return {name: row[name] for name in self._names}
+        asked = self._optimiser.suggest(n_suggestions=1)
+        return {name: asked[name].iloc[0] for name in self._names}  # a row of it would turn integers to floats
 
     def tell(self, params: dict[str, Any], value: float) -> None:
         self._optimiser.observe(pd.DataFrame([params])[self._names], np.array([[value]]))
