@@ -180,6 +180,23 @@ def test_only_what_the_interval_supports_is_said() -> None:
     assert "worse" not in said
 
 
+def test_few_tasks_speak_for_themselves_alone_and_few_seeds_of_few_tasks_for_nothing() -> None:
+    rows = comparison(gap=3.0)
+    assert "of tasks like these" in statements(rows)
+    few = [row for row in rows if row["task"] in {"branin", "camel"}]
+    assert "ours ranks better" in statements(few)
+    assert "of these tasks alone" in statements(few)
+    fewer = [row for row in few if row["seed"] < 5]
+    assert "ours" not in statements(fewer)
+    assert "Too few for any claim" in statements(fewer)
+
+
+def test_bootstrap_of_these_tasks_has_the_variance_of_seeds_alone() -> None:
+    per_task = [np.random.default_rng(seed).normal(10 * seed, 2.0, size=(8, 1)) for seed in range(5)]
+    expected = np.mean([task.var() for task in per_task]) / 8 / 5
+    assert statistics.bootstrap(per_task, 4000, these_tasks=True).var() == pytest.approx(expected, rel=0.1)
+
+
 def test_tests_count_the_tasks_on_which_pairs_differ() -> None:
     text = report.markdown(comparison(gap=3.0), [6], "theirs")
     assert re.search(r"\| ours \| 0\.03\d \| 6 \| 0 \| 6 \|", text)  # 2 / 2^6, the smallest p that six tasks can give

@@ -31,7 +31,7 @@ class Results:
 def collect(rows: Iterable[Row], methods: Sequence[str] | None = None) -> Results:
     """Blocks that are complete; a task of two lengths is two tasks. A failed run keeps what it found before it failed.
 
-    A run that found nothing has infinite regret. Absent methods are left out, with the tasks no method has.
+    A run that found nothing has infinite regret. Absent methods are left out.
     """
     present = [row for row in rows if not row.get("absent") and (methods is None or row["method"] in methods)]
     names = tuple(dict.fromkeys(row["method"] for row in present)) if methods is None else tuple(methods)

@@ -21,6 +21,8 @@ Floats = NDArray[np.float64]
 
 DRAWS = 2000
 LEVEL = 0.95
+FEW = 6
+"""Of fewer pairs that all point one way, chance alone is too likely: 2 / 2^5 > 1 - LEVEL."""
 FLOOR = 1e-4
 """Of the scale: what is smaller counts as solved in the area under a curve."""
 
@@ -46,22 +48,24 @@ def ranks(values: Floats) -> Floats:
     return ranked
 
 
-def bootstrap(per_task: Sequence[Floats], draws: int = DRAWS) -> Floats:
+def bootstrap(per_task: Sequence[Floats], draws: int = DRAWS, these_tasks: bool = False) -> Floats:
     """Means over tasks of means over seeds, `(draws, M)`: tasks are drawn anew, and in each of them its seeds.
 
-    Drawing only seeds would say how sure one may be of these tasks; drawing tasks as well says it of tasks like these.
+    Drawing only seeds says how sure one may be of `these_tasks`; drawing tasks as well, of tasks like these.
     """
     rng = np.random.default_rng(0)
     drawn = np.empty((draws, per_task[0].shape[1]))
+    count = len(per_task)
     for draw in drawn:
-        tasks = [per_task[index] for index in rng.integers(len(per_task), size=len(per_task))]
+        chosen = range(count) if these_tasks else rng.integers(count, size=count).tolist()
+        tasks = [per_task[index] for index in chosen]
         draw[:] = np.mean([task[rng.integers(len(task), size=len(task))].mean(axis=0) for task in tasks], axis=0)
     return drawn
 
 
-def interval(value: float, drawn: Floats) -> Estimate:
+def interval(value: float, drawn: Floats, level: float = LEVEL) -> Estimate:
     """The percentile interval of bootstrap draws."""
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     return Estimate(value, float(low), float(high))
 
 
@@ -72,11 +76,16 @@ def mean_ranks(values: Sequence[Floats]) -> list[Estimate]:
     return [interval(float(mean), draws) for mean, draws in zip(means, drawn.T, strict=True)]
 
 
-def rank_differences(values: Sequence[Floats], reference: int) -> list[Estimate]:
-    """Mean rank less that of the reference, drawn in pairs: negative is better than the reference."""
+def rank_differences(values: Sequence[Floats], reference: int, these_tasks: bool = False) -> list[Estimate]:
+    """Mean rank less that of the reference, drawn in pairs: negative is better than the reference.
+
+    The intervals are wide enough to hold all at once (Bonferroni), whichever of them is looked at first.
+    """
     per_task = [task - task[:, [reference]] for task in map(ranks, values)]
-    means, drawn = np.mean([task.mean(axis=0) for task in per_task], axis=0), bootstrap(per_task)
-    return [interval(float(mean), draws) for mean, draws in zip(means, drawn.T, strict=True)]
+    means = np.mean([task.mean(axis=0) for task in per_task], axis=0)
+    drawn = bootstrap(per_task, 2 * DRAWS, these_tasks)
+    level = 1 - (1 - LEVEL) / max(len(means) - 1, 1)
+    return [interval(float(mean), draws, level) for mean, draws in zip(means, drawn.T, strict=True)]
 
 
 def wilcoxon(ours: Floats, theirs: Floats) -> float:

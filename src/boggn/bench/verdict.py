@@ -49,8 +49,14 @@ def _statements(found: Results, count: int, reference: str | None) -> list[str |
     best = int(np.argmin([estimate.value for estimate in statistics.mean_ranks(values)]))
     centre = found.methods.index(reference) if reference in found.methods else best
     said: list[str | Table] = [_blocks(found)]
+    few = len(values) < statistics.FEW
+    if few and min(map(len, values)) < statistics.FEW:
+        return [
+            *said,
+            f"Too few for any claim: it takes {statistics.FEW} tasks, or {statistics.FEW} seeds of every task.",
+        ]
     open_ones = []
-    for name, estimate in zip(found.methods, statistics.rank_differences(values, centre), strict=True):
+    for name, estimate in zip(found.methods, statistics.rank_differences(values, centre, few), strict=True):
         if name == found.methods[centre]:
             continue
         if not estimate.excludes_zero:
@@ -62,7 +68,8 @@ def _statements(found: Results, count: int, reference: str | None) -> list[str |
         said.append(f"After {count} evaluations {name} ranks {word} than {found.methods[centre]}, by {difference}.")
     if open_ones:
         said.append(f"Not to be told apart from {found.methods[centre]} by these runs: {', '.join(open_ones)}.")
-    return said
+    reach = "of these tasks alone: they are too few to speak for others" if few else "of tasks like these"
+    return [*said, f"The intervals hold all at once at 95 %, and {reach}."]
 
 
 def _ranks(found: Results, counts: Sequence[int]) -> list[str | Table]:
