@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest
 
 # Benchmarks run one thread a process: seeds side by side are worth more than a faster matrix product.
-BENCH   := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m boggn.bench
+BENCH   := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/boggn bench
 METHODS := boggn,boggn-paper,tpe,gp,random
 
 .DEFAULT_GOAL := help
@@ -65,16 +65,31 @@ docs: $(STAMP) ## check the links of the documentation and run its snippets (par
 .PHONY: bench-quick
 bench-quick: $(STAMP) ## a few seeds of a few problems: minutes
 	$(BENCH) run --tasks paper --methods boggn,tpe,random --seeds 3 --evals 50 --out bench-quick.jsonl --jobs 2
-	$(BENCH) table bench-quick.jsonl --reference tpe --at 25,50
-	$(BENCH) cost --methods boggn,tpe --told 100
+	$(BENCH) report bench-quick.jsonl --reference tpe --at 25,50
+	$(BENCH) scale --methods boggn,tpe --told 100
 
 .PHONY: bench
 bench: $(STAMP) ## all problems and methods, ten seeds: an hour or more; resumes
 	$(BIN)/python -m pip install --quiet torch==2.13.0  # for GPSampler alone
 	$(BENCH) run --tasks paper,confirm --methods $(METHODS) --seeds 10 --evals 100 --out bench.jsonl --jobs 2
 	$(BENCH) run --tasks noise --methods $(METHODS) --seeds 10 --evals 60 --out bench.jsonl --jobs 2
-	$(BENCH) table bench.jsonl --reference tpe
-	$(BENCH) cost --told 100,1000
+	$(BENCH) report bench.jsonl --reference tpe
+	$(BENCH) scale --told 100,1000
+
+PEERS        := $(notdir $(basename $(wildcard src/boggn/bench/peers/requirements/*.txt)))
+PEER_FOLDER  := .venv-peers
+
+.PHONY: peers
+peers: $(PEERS:%=$(PEER_FOLDER)/%/.installed) ## the optimisers that boggn is compared with, each in .venv-peers/<name>
+
+# torch comes first and by itself: as the requirement of another package it would bring gigabytes of CUDA where a build
+# without it is offered.
+$(PEER_FOLDER)/%/.installed: src/boggn/bench/peers/requirements/%.txt
+	$(PYTHON) -m venv --clear $(PEER_FOLDER)/$*
+	sed -n '/^torch==/p' $< > $(PEER_FOLDER)/$*/torch.txt
+	$(PEER_FOLDER)/$*/bin/python -m pip install --quiet --requirement $(PEER_FOLDER)/$*/torch.txt
+	$(PEER_FOLDER)/$*/bin/python -m pip install --quiet --requirement $<
+	@touch $@
 
 .PHONY: constraints
 constraints: ## write constraints.txt anew from the newest versions

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from boggn.bench.command import app as bench
 from boggn.errors import BoggnError
 from boggn.product import commands
 
@@ -21,6 +22,9 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+app.add_typer(bench)
 
 
 def _version(wanted: bool) -> None:

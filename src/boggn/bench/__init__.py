@@ -1,7 +1,7 @@
-r"""A small regret benchmark: the paper's tasks, confirmation tasks nobody tunes on, boggn and its peers.
+r"""Optimisers compared as a careful referee would: boggn and its peers, on tasks whose minimum is known.
 
-    python -m boggn.bench run --tasks paper --methods boggn,tpe --seeds 10 --evals 100 --out runs.jsonl
-    python -m boggn.bench table runs.jsonl --reference tpe
+    boggn bench run --tasks paper --methods boggn,tpe --seeds 10 --evals 100 --out runs.jsonl
+    boggn bench report runs.jsonl --reference tpe
 
 It uses boggn only through its public API, as any user would.
 """

@@ -1,32 +1,42 @@
-r"""Who minimises: boggn, its variants, and peers, each behind Optuna's sampler interface.
+r"""Who minimises: boggn, its variants, and its peers.
 
-A method is written `name` or `name:option=value,option=value`; the options go to the sampler's constructor, as in
+A method is written `name` or `name:option=value,option=value`; the options go to what makes the sampler or peer, as in
 `boggn:thresholds=one,link=logit`, `boggn:classifier=forest,acquisition=pi` (BORE) or `tpe:multivariate=true`.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
+import importlib.util
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
+import optuna
+from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, RandomSampler, TPESampler
 from optuna.study import Study
+from optuna.trial import FrozenTrial
+
+from boggn.bench.optimiser import Optimiser, OptunaOptimiser
+from boggn.bench.peers import PEERS, python_of
+from boggn.bench.peers.client import PeerOptimiser
+from boggn.bench.task import Task
+from boggn.errors import StudyError
 
 
 @dataclass(frozen=True)
 class Method:
-    r"""`sampler(seed)` makes a fresh sampler; `recommend(study)` is the number of the trial that its model thinks best.
+    r"""`start(task, seed, evals)` makes a fresh optimiser, `recommend` says which trial its model thinks best.
 
-    That is the one with the best posterior mean. None for a sampler without a model of the mean.
+    That is the one with the best posterior mean, in the history so far; None for a method without a model of the mean.
     """
 
     name: str
-    sampler: Callable[[int], BaseSampler]
-    recommend: Callable[[Study], int] | None = None
+    start: Callable[[Task, int, int], Optimiser]
+    recommend: Callable[[int, Sequence[FrozenTrial]], int] | None = None
 
 
 def _boggn(name: str) -> Any:
@@ -88,29 +98,69 @@ def _make_random(seed: int, **options: Any) -> BaseSampler:
     return RandomSampler(seed=seed, **options)
 
 
+def _make_cmaes(seed: int, **options: Any) -> BaseSampler:
+    return CmaEsSampler(seed=seed, warn_independent_sampling=False, **options)  # it falls back by design
+
+
 @dataclass(frozen=True)
 class _Family:
+    """Methods that are samplers of Optuna; `needs` is a package that only this one needs."""
+
     make: Callable[..., BaseSampler]
+    description: str
     recommend: Callable[[Study], int] | None = None
+    needs: str | None = None
 
 
 _FAMILIES: dict[str, _Family] = {
-    "boggn": _Family(_make_boggn, _recommend_boggn),
-    "boggn-paper": _Family(_make_paper, _recommend_boggn),
-    "tpe": _Family(_make_tpe),
-    "gp": _Family(_make_gp, _recommend_gp),
-    "random": _Family(_make_random),
+    "boggn": _Family(_make_boggn, "boggn, its defaults", _recommend_boggn),
+    "boggn-paper": _Family(_make_paper, "boggn as in the paper", _recommend_boggn),
+    "tpe": _Family(_make_tpe, "Optuna's tree of Parzen estimators"),
+    "gp": _Family(_make_gp, "Optuna's Gaussian process", _recommend_gp, needs="torch"),
+    "cmaes": _Family(_make_cmaes, "Optuna's CMA-ES; categorical parameters at random", needs="cmaes"),
+    "random": _Family(_make_random, "uniform random search"),
 }
 
 
 def get(name: str) -> Method:
     """The method that a name, with its options if any, stands for."""
     family_name, _, text = name.partition(":")
-    if family_name not in _FAMILIES:
-        raise ValueError(f"Unknown method {family_name!r}; known are {', '.join(_FAMILIES)}.")
-    family = _FAMILIES[family_name]
+    if family_name not in _FAMILIES and family_name not in PEERS:
+        raise StudyError(f"Unknown method {family_name!r}; known are {', '.join([*_FAMILIES, *PEERS])}.")
     options = _parse_options(name, text)
-    return Method(name, lambda seed: family.make(seed, **options), family.recommend)
+    if family_name in PEERS:
+        return Method(name, lambda task, seed, evals: PeerOptimiser(family_name, task, seed, evals, options))
+    family = _FAMILIES[family_name]
+    sampler = functools.partial(family.make, **options)
+    recommend = None if family.recommend is None else functools.partial(_recommend, family.recommend, sampler)
+    return Method(name, lambda task, seed, _: OptunaOptimiser.of(task, sampler(seed)), recommend)
+
+
+def _recommend(
+    ask: Callable[[Study], int],
+    sampler: Callable[[int], BaseSampler],
+    seed: int,
+    past: Sequence[FrozenTrial],
+) -> int:
+    """On a copy of the history: it must not steer or slow the run itself."""
+    study = optuna.create_study(sampler=sampler(seed))
+    study.add_trials(past)
+    return ask(study)
+
+
+def absent(name: str) -> str | None:
+    """What is missing for a method to run here, if anything."""
+    family_name = name.partition(":")[0]
+    if family_name in PEERS:
+        return None if python_of(family_name) is not None else PEERS[family_name].install
+    needs = _FAMILIES[family_name].needs
+    return None if needs is None or importlib.util.find_spec(needs) is not None else needs
+
+
+def describe() -> dict[str, str]:
+    """Every method's name and what it is."""
+    ours = {name: family.description for name, family in _FAMILIES.items()}
+    return ours | {name: peer.description for name, peer in PEERS.items()}
 
 
 def _parse_options(name: str, text: str) -> dict[str, Any]:
@@ -118,7 +168,7 @@ def _parse_options(name: str, text: str) -> dict[str, Any]:
     for item in filter(None, text.split(",")):
         key, equals, value = item.partition("=")
         if not equals or not key.isidentifier() or key in options:
-            raise ValueError(f"Method {name!r}: {item!r} is not one more option=value.")
+            raise StudyError(f"Method {name!r}: {item!r} is not one more option=value.")
         options[key] = _parse_value(value)
     return options
 

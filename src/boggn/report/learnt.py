@@ -90,6 +90,7 @@ def learn(study: Study, axes: Mapping[str, Axis], best: Sequence[int]) -> Learnt
         return f"{len(best)} outcome{'s are' if len(best) != 1 else ' is'} too few to learn from"
     try:
         believed = belief(study)
+        evidence = believed.log_evidence
         trials = study.get_trials(deepcopy=False)
         completed = set(best)
         anchor = next((number for number in believed.ranking() if number in completed), None)
@@ -107,7 +108,7 @@ def learn(study: Study, axes: Mapping[str, Axis], best: Sequence[int]) -> Learnt
         params=believed.params,
         gamma=believed.gamma,
         threshold=believed.threshold,
-        log_evidence=believed.log_evidence,
+        log_evidence=evidence,
         anchor=anchor,
         shares=shares,
         slices=tuple(_slices(believed, axes, centre, ranked[:MOST_SLICES])),
