@@ -424,3 +424,30 @@ def test_one_discrete_configuration_is_not_repeated_when_told_so() -> None:
     study.optimize(objective, n_trials=15 - len(before))
     assert len({tuple(sorted(p.items())) for p in points(study)}) == 15
     study.optimize(objective, n_trials=1)  # with nothing new left it repeats one
+
+
+# ------------------------------------------------------------------------------------------------- several thresholds
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [{"thresholds": 5}, {"thresholds": 1, "network": "mlp:8:tanh", "link": "logit"}],
+    ids=["wide", "mlp"],
+)
+def test_several_thresholds_suggest_by_a_model_and_again_the_same(options: dict[str, Any]) -> None:
+    study, again = run(make(**options)), run(make(**options))
+    assert points(study) == points(again)
+    for trial in study.trials[N_STARTUP:]:
+        found = record(trial)
+        assert "random" not in found
+        assert {"noise", "warp offset"} <= found["scales"].keys()
+        assert 0 <= found["pi"] <= 1
+        assert found["ei"] >= 0
+    assert f"{options['thresholds']} threshold" in record(study.trials[-1])["model"]
+
+
+@pytest.mark.slow
+def test_several_thresholds_are_at_ease_with_tied_outcomes() -> None:
+    study = optuna.create_study(sampler=make(thresholds=5))
+    study.optimize(lambda trial: float(round(bowl(trial) / 40)), n_trials=N_TRIALS)
+    assert len({trial.value for trial in study.trials}) < N_TRIALS
+    assert all("random" not in record(trial) for trial in study.trials[N_STARTUP:])

@@ -57,7 +57,7 @@ class Trained(NamedTuple):
 @partial(jax.tree_util.register_dataclass, data_fields=["data"], meta_fields=[])
 @dataclass(frozen=True)
 class WarpedThresholds:
-    """All thresholds, with the noise and the offset of the warp as the likelihood's hyper-parameters."""
+    """More thresholds than one, with the noise and the offset of the warp as the likelihood's hyper-parameters."""
 
     data: Data
 
@@ -108,7 +108,7 @@ def _by_evidence(spec: MLP, encoding: Encoding, data: Data, key: Array) -> Train
     likelihood, head, _ = evidence.likelihood_of(jnp.asarray(evidence.TAIL_START), data)
     model: LikelihoodModel = FixedLikelihood(likelihood)
     tail = np.zeros(0)
-    if data.thresholds == "all":
+    if data.thresholds != "one":
         model, tail = WarpedThresholds(data), np.array([TAIL_NOISE, evidence.TAIL_START[1]])
     found = fit_evidence(
         _initial(key, spec, width), spec, data.rows, model, groups, (np.zeros(count), tail), rounds=ROUNDS
@@ -117,7 +117,7 @@ def _by_evidence(spec: MLP, encoding: Encoding, data: Data, key: Array) -> Train
     names = [f"precision of {name}" for name in encoding.names] + ["precision of first biases"]
     names += [f"precision of layer {layer}" for layer in range(2, len(spec.hidden) + 2)]
     scales |= dict(zip(names, np.exp(found.log_precision).tolist(), strict=False))
-    if data.thresholds == "all":
+    if data.thresholds != "one":
         _, head, _ = evidence.likelihood_of(jnp.asarray(found.tail), data)
         scales |= {"noise": float(np.exp(0.5 * found.tail[0])), "warp offset": float(np.exp(found.tail[1]))}
     return Trained(found.fit, head, scales)

@@ -234,7 +234,7 @@ def _learn_wide(request: _Request, sizes: list[int]) -> evidence.Fit | None:
         if before is not None:
             return evidence.fit(data, [before.hyper])
         starts = [evidence.start(data)]
-        if config.thresholds == "all":
+        if config.thresholds != "one":
             starts.append(evidence.start(data, log_noise=-4.0, log_offset=4.0))
         return evidence.fit(data, starts)
 
@@ -277,7 +277,7 @@ def _wide_scales(request: _Request, hyper: Floats) -> dict[str, Any]:
         "length-scale": {name: _short(length) for name, length in zip(request.encoding.names, lengths, strict=True)},
         "output variance": _short(variance),
     }
-    if request.config.thresholds == "all":
+    if request.config.thresholds != "one":
         scales |= {"noise": _short(noise), "warp offset": _short(offset)}
     return scales
 
