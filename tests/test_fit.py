@@ -13,11 +13,12 @@ from boggn import fit as fitting
 from boggn.adam import map_adam
 from boggn.errors import ConfigurationError
 from boggn.fit import FixedLikelihood, LearnedScale, fit_evidence, log_posterior, map_gauss_newton
-from boggn.likelihood import AllThresholds, OneThreshold
+from boggn.likelihood import OPEN, AllThresholds, OneThreshold, SeveralThresholds
 from boggn.network import mlp
 from boggn.network.spec import MLP
 
 CASES = [(kind, link) for kind in ("one", "all") for link in ("logit", "probit")]
+SEVERAL = [("several", "logit"), ("several", "probit")]
 SPEC, N, PADDED, WIDTH = MLP((8, 8), "tanh"), 20, 24, 2
 
 
@@ -38,7 +39,12 @@ def problem(kind="one", link="logit", dtype=jnp.float64, rows=PADDED):
     x, target, weight = (jnp.asarray(part[:rows], dtype) for part in (x, target, weight))
     if kind == "one":
         return x, OneThreshold((target < -0.2).astype(dtype), weight, link)
-    return x, AllThresholds(target, jnp.asarray(0.2, dtype), weight, link)
+    scale = jnp.asarray(0.2, dtype)
+    if kind == "several":
+        ends = jnp.asarray([-OPEN, -1.0, -0.3, 0.2, 0.6, OPEN], dtype)
+        above = jnp.searchsorted(ends, target)
+        return x, SeveralThresholds(ends[above - 1], ends[above], scale, weight, link)
+    return x, AllThresholds(target, scale, weight, link)
 
 
 def start(seed=0, dtype=jnp.float64, spec=SPEC):
@@ -170,7 +176,7 @@ class TestGaussNewton:
             gains.append(float(newton.log_posterior - slow.log_posterior))
         assert np.median(gains) > (-1.5 if activation == "relu" else -0.1)
 
-    @pytest.mark.parametrize(("kind", "link"), CASES)
+    @pytest.mark.parametrize(("kind", "link"), CASES + SEVERAL)
     def test_ends_where_the_gradient_vanishes(self, kind, link):
         x, likelihood = problem(kind, link)
         found = map_gauss_newton(start(), SPEC, x, likelihood, precision(), steps=500)
@@ -223,14 +229,14 @@ class TestGaussNewton:
 
 def model(kind, link):
     x, likelihood = problem(kind, link)
-    if kind == "one":
+    if kind != "all":
         return x, FixedLikelihood(likelihood), np.empty(0)
     return x, LearnedScale(likelihood.target, likelihood.weight, link), np.array([-3.0])
 
 
 class TestEvidence:
     @pytest.mark.parametrize("structure", ["global", "layer", "input"])
-    @pytest.mark.parametrize(("kind", "link"), CASES)
+    @pytest.mark.parametrize(("kind", "link"), [*CASES, SEVERAL[1]])
     def test_gradient_against_finite_differences(self, kind, link, structure):
         x, given, tail = model(kind, link)
         groups = mlp.prior_groups(SPEC, WIDTH, structure, (0, 1))

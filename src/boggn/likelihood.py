@@ -168,11 +168,11 @@ def _truncated(low: Array, high: Array, width: Array) -> _Truncated:
     reach = TAIL / (jnp.sqrt(nearest**2 + TAIL) + jnp.abs(nearest))
     left, right = jnp.minimum(nearest - low, reach), jnp.minimum(high - nearest, reach)
     span = jnp.where((left < reach) & (right < reach), width, left + right)
-    t = (0.5 * (right - left))[:, None] + span[:, None] * jnp.asarray(NODES, low.dtype)
-    density = jnp.exp(-t * (nearest[:, None] + 0.5 * t)) * jnp.asarray(NODE_WEIGHTS, low.dtype)
-    mass = jnp.sum(density, axis=1)
-    shift = jnp.sum(density * t, axis=1) / mass
-    variance = jnp.sum(density * (t - shift[:, None]) ** 2, axis=1) / mass
+    t = (0.5 * (right - left))[..., None] + span[..., None] * jnp.asarray(NODES, low.dtype)
+    density = jnp.exp(-t * (nearest[..., None] + 0.5 * t)) * jnp.asarray(NODE_WEIGHTS, low.dtype)
+    mass = jnp.sum(density, axis=-1)
+    shift = jnp.sum(density * t, axis=-1) / mass
+    variance = jnp.sum(density * (t - shift[..., None]) ** 2, axis=-1) / mass
     return _Truncated(norm.logpdf(nearest) + jnp.log(span * mass), nearest + shift, variance)
 
 
