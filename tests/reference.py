@@ -57,6 +57,37 @@ def all_thresholds_curvature(link: str, latent: Floats, target: Floats, scale: f
     return weight * (np.ones_like(r) if link == "probit" else 2 * logistic.pdf(r)) / scale**2
 
 
+def _density_slope(link: str, r: Floats) -> Floats:
+    """F'' of the link, zero at infinity."""
+    r = np.clip(r, -1e3, 1e3)
+    return -r * norm.pdf(r) if link == "probit" else logistic.pdf(r) * (1 - 2 * logistic.cdf(r))
+
+
+def several_thresholds(link: str, latent: Floats, lower: Floats, upper: Floats, scale: float, weight: Floats) -> Floats:
+    """w_n log P(lower < T_n <= upper), T_n = g_n + s e; from the side on which less is cut off."""
+    F, a, b = LINKS[link], (lower - latent) / scale, (upper - latent) / scale
+    with np.errstate(divide="ignore", invalid="ignore"):  # the side not taken may be log 0
+        return weight * np.where(a > 0, np.log(F.sf(a) - F.sf(b)), np.log(F.cdf(b) - F.cdf(a)))
+
+
+def several_thresholds_gradient(
+    link: str, latent: Floats, lower: Floats, upper: Floats, scale: float, weight: Floats
+) -> Floats:
+    """w (F'(a) - F'(b)) / (F(b) - F(a)) / s."""
+    F, a, b = LINKS[link], (lower - latent) / scale, (upper - latent) / scale
+    return weight * (F.pdf(a) - F.pdf(b)) / (F.cdf(b) - F.cdf(a)) / scale
+
+
+def several_thresholds_curvature(
+    link: str, latent: Floats, lower: Floats, upper: Floats, scale: float, weight: Floats
+) -> Floats:
+    """w [((F'(b) - F'(a)) / (F(b) - F(a)))^2 - (F''(b) - F''(a)) / (F(b) - F(a))] / s^2."""
+    F, a, b = LINKS[link], (lower - latent) / scale, (upper - latent) / scale
+    mass = F.cdf(b) - F.cdf(a)
+    slope, bend = (F.pdf(b) - F.pdf(a)) / mass, (_density_slope(link, b) - _density_slope(link, a)) / mass
+    return weight * (slope**2 - bend) / scale**2
+
+
 # --------------------------------------------------------------------------------------------- network (section 3)
 
 

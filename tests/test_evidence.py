@@ -11,14 +11,17 @@ import pytest
 from scipy.stats import norm
 
 import reference
-from boggn import evidence
+from boggn import evidence, laplace
 from boggn.evidence import Data, length_prior, likelihood_of, log_prior, prior_of, start
-from boggn.likelihood import AllThresholds, OneThreshold
+from boggn.labels import cuts, intervals
+from boggn.laplace import log_evidence_at
+from boggn.likelihood import OPEN, AllThresholds, OneThreshold, SeveralThresholds
 from boggn.warp import scale_of
 
-CASES = [(thresholds, link) for thresholds in ("one", "all") for link in ("logit", "probit")]
+CASES = [(thresholds, link) for thresholds in ("one", 5, "all") for link in ("logit", "probit")]
 N, SIZE, WIDTH = 12, 40, 3
 COLUMN = np.array([0, 1, 1], dtype=np.int32)
+find_mode = jax.jit(laplace.find_mode)
 HYPER = np.array([-0.4, 0.3, -0.7, 0.5, -4.0, -0.5])
 
 
@@ -43,15 +46,20 @@ def data_of(thresholds, link, values=None, size=SIZE, seed=0):
     rows = np.random.default_rng(seed).uniform(-1, 1, (N, WIDTH))
     values = outcomes(rows) if values is None else values
     pad = (0, size - N)
+    utility, interval = scale_of(values).utility(values), None
+    if isinstance(thresholds, int):
+        ends = intervals(utility, cuts(utility, thresholds, 1 / 3))
+        interval = np.concatenate([ends, np.broadcast_to([-np.inf, np.inf], (size - N, 2))])
     return Data(
         rows=np.pad(rows, (pad, (0, 0))),
-        utility=np.pad(scale_of(values).utility(values), pad),
+        utility=np.pad(utility, pad),
         z=np.pad((values <= np.median(values)) * 1.0, pad),
         weight=np.pad(np.ones(N), pad),
         column=COLUMN,
         length_prior=np.float64(length_prior(2)),
-        thresholds=thresholds,
+        thresholds=thresholds if interval is None else "several",
         link=link,
+        interval=interval,
     )
 
 
@@ -103,6 +111,14 @@ def test_the_value_is_laplaces_at_the_mode(thresholds, link):
     if thresholds == "one":
         known = (data.z[:N], np.ones(N))
         forms = (reference.one_threshold, reference.one_threshold_gradient, reference.one_threshold_curvature)
+    elif thresholds == 5:
+        latent = np.asarray(likelihood.start())[:N]
+        known = (
+            *(np.asarray(end)[:N] for end in (likelihood.lower, likelihood.upper)),
+            float(likelihood.scale),
+            np.ones(N),
+        )
+        forms = tuple(getattr(reference, "several_thresholds" + name) for name in ("", "_gradient", "_curvature"))
     else:
         latent = np.asarray(likelihood.target)[:N]
         known = (latent, float(likelihood.scale), np.ones(N))
@@ -122,14 +138,15 @@ def test_the_value_is_laplaces_at_the_mode(thresholds, link):
 
 @pytest.mark.parametrize(("thresholds", "link"), CASES)
 def test_gradient_against_finite_differences(thresholds, link):
-    data, step = data_of(thresholds, link), 1e-4  # the mode, and so the value, is good to about 1e-9
+    data, step = data_of(thresholds, link), 1e-3  # the mode, and so the value, is good to about 1e-9
     for hyper in (HYPER, start(data)):
         for move, slope in zip(step * np.eye(len(hyper)), log_joint(hyper, data)[1], strict=True):
-            difference = float(log_joint(hyper + move, data)[0] - log_joint(hyper - move, data)[0]) / (2 * step)
+            at = {k: float(log_joint(hyper + k * move, data)[0]) for k in (-2, -1, 1, 2)}
+            difference = (8 * (at[1] - at[-1]) - (at[2] - at[-2])) / (12 * step)
             assert float(slope) == pytest.approx(difference, rel=1e-4, abs=5e-5)
 
 
-@pytest.mark.parametrize(("thresholds", "link"), [("one", "probit"), ("all", "logit")])
+@pytest.mark.parametrize(("thresholds", "link"), [("one", "probit"), (5, "probit"), ("all", "logit")])
 def test_padding_changes_nothing(thresholds, link):
     plain, padded = data_of(thresholds, link, size=N), data_of(thresholds, link)
     rows, utility = padded.rows.copy(), padded.utility.copy()
@@ -147,6 +164,64 @@ def test_with_one_threshold_noise_and_offset_have_no_say():
     assert float(log_jacobian) == 0.0
     slope = np.asarray(log_joint(start(data), data)[1])
     np.testing.assert_array_equal(slope[-2:], 0.0)
+
+
+@pytest.mark.parametrize("link", ["logit", "probit"])
+def test_several_thresholds_are_warped_with_their_outcomes(link):
+    """Against formulas in NumPy; a threshold below the pole of the logarithm is all but an open end."""
+    data = data_of(40, link)
+    assert np.isfinite(data.interval).any(axis=0).all()
+    assert np.nanmin(np.where(np.isfinite(data.interval), data.interval, np.nan)) < 0  # below the best outcome
+    for offset in (-7.0, -0.5, 6.0):
+        hyper = np.r_[HYPER[:-1], offset]
+        likelihood, head, log_jacobian = likelihood_of(jnp.asarray(hyper), data)
+        assert isinstance(likelihood, SeveralThresholds)
+        assert float(log_jacobian) == 0.0
+        logs = np.log(data.utility[:N] + np.exp(offset))
+        shifted = np.maximum(data.interval[:N] + np.exp(offset), 1e-6 * np.exp(offset))
+        target = np.where(np.isinf(shifted), OPEN, (np.log(shifted) - logs.mean()) / logs.std())
+        target = np.where(np.isneginf(data.interval[:N]), -OPEN, target)
+        np.testing.assert_allclose(np.stack([likelihood.lower, likelihood.upper], axis=1)[:N], target, rtol=1e-9)
+        closed = np.abs(target).max(axis=1) < OPEN
+        rounding = np.exp(2 * np.log(np.diff(target[closed])).mean()) / 12
+        deviation = reference.LINKS[link].std(scale=float(likelihood.scale))
+        assert deviation == pytest.approx(np.sqrt(np.exp(HYPER[-2]) + rounding), rel=1e-9)
+        assert float(head.scale) == float(likelihood.scale)
+
+
+@pytest.mark.parametrize("link", ["logit", "probit"])
+def test_ever_more_thresholds_tend_to_all(link):
+    """Likelihood, mode and evidence; the evidence of intervals is less by the logarithm of their widths."""
+    every = data_of("all", link)
+    K = jnp.asarray(kernel(every, HYPER))
+    likelihood, _, _ = likelihood_of(jnp.asarray(HYPER), every)
+    shifts = np.random.default_rng(1).normal(scale=0.1, size=(3, N))
+    centre = np.asarray(likelihood.target)[:N]
+
+    def facts(likelihood, log_widths):
+        known = jax.tree.map(lambda leaf: leaf[:N] if leaf.ndim else leaf, likelihood)
+        mode = find_mode(K, jnp.zeros(N), known)
+        logs = np.array([float(jnp.sum(known.log_prob(jnp.asarray(centre + shift)))) for shift in shifts])
+        value = float(log_evidence_at(K, known, mode))
+        return np.r_[np.array([*logs, value]) - log_widths, mode.latent, jnp.diag(mode.whitener.T @ mode.whitener)]
+
+    expected, errors = facts(likelihood, 0.0), []
+    for count in (100, 1_000, 10_000, 100_000):
+        several, _, _ = likelihood_of(jnp.asarray(HYPER), data_of(count, link))
+        widths = np.asarray(several.upper - several.lower)[:N]
+        error = facts(several, np.log(widths).sum()) - expected
+        errors.append((np.abs(error) / (1 + np.abs(expected))).max())
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 1e-3 < errors[0]
+
+
+def test_how_many_thresholds_there_are_compiles_nothing():
+    sizes = []
+    for count in (1, 3, 30):
+        data = data_of(count, "probit")
+        evidence.fit(data, [start(data)], max_iterations=3)
+        sizes.append(evidence._loss._cache_size())
+    assert sizes[0] == sizes[1] == sizes[2]
 
 
 @pytest.mark.parametrize("link", ["logit", "probit"])

@@ -8,14 +8,17 @@ import numpy as np
 import pytest
 
 import reference
+from boggn import adam
 from boggn import fit as fitting
+from boggn.adam import map_adam
 from boggn.errors import ConfigurationError
-from boggn.fit import FixedLikelihood, LearnedScale, fit_evidence, log_posterior, map_adam, map_gauss_newton
-from boggn.likelihood import AllThresholds, OneThreshold
+from boggn.fit import FixedLikelihood, LearnedScale, fit_evidence, log_posterior, map_gauss_newton
+from boggn.likelihood import OPEN, AllThresholds, OneThreshold, SeveralThresholds
 from boggn.network import mlp
 from boggn.network.spec import MLP
 
 CASES = [(kind, link) for kind in ("one", "all") for link in ("logit", "probit")]
+SEVERAL = [("several", "logit"), ("several", "probit")]
 SPEC, N, PADDED, WIDTH = MLP((8, 8), "tanh"), 20, 24, 2
 
 
@@ -36,7 +39,12 @@ def problem(kind="one", link="logit", dtype=jnp.float64, rows=PADDED):
     x, target, weight = (jnp.asarray(part[:rows], dtype) for part in (x, target, weight))
     if kind == "one":
         return x, OneThreshold((target < -0.2).astype(dtype), weight, link)
-    return x, AllThresholds(target, jnp.asarray(0.2, dtype), weight, link)
+    scale = jnp.asarray(0.2, dtype)
+    if kind == "several":
+        ends = jnp.asarray([-OPEN, -1.0, -0.3, 0.2, 0.6, OPEN], dtype)
+        above = jnp.searchsorted(ends, target)
+        return x, SeveralThresholds(ends[above - 1], ends[above], scale, weight, link)
+    return x, AllThresholds(target, scale, weight, link)
 
 
 def start(seed=0, dtype=jnp.float64, spec=SPEC):
@@ -65,16 +73,14 @@ class TestAdam:
     def test_batches_estimate_the_score_without_bias(self):
         (x, likelihood), theta = problem("all"), start()
         keys = jax.random.split(jax.random.key(1), 20_000)
-        scores = jax.jit(jax.vmap(lambda key: fitting._batch_score(theta, key, SPEC, x, likelihood, precision(), 8)))(
-            keys
-        )
+        scores = jax.jit(jax.vmap(lambda key: adam._batch_score(theta, key, SPEC, x, likelihood, precision(), 8)))(keys)
         expected = -float(log_posterior(SPEC, theta, x, likelihood, precision())) / N
         error = float(jnp.std(scores)) / np.sqrt(len(keys))
         assert abs(float(jnp.mean(scores)) - expected) < 5 * error
 
     def test_padding_is_never_drawn(self):
         _, likelihood = problem()
-        index, total = fitting._draw_batch(jax.random.key(2), likelihood.weight, 5_000)
+        index, total = adam._draw_batch(jax.random.key(2), likelihood.weight, 5_000)
         assert int(total) == N
         assert sorted(set(index.tolist())) == list(range(N))
 
@@ -94,6 +100,51 @@ class TestAdam:
         x, likelihood = problem("all", "probit")
         found = map_adam(jax.random.key(5), SPEC, x, likelihood, precision(), steps=500)
         assert float(found.log_posterior) > float(log_posterior(SPEC, start(5), x, likelihood, precision())) + 100
+
+    def test_patience_ends_as_told_by_the_epochs(self):
+        """Replayed one epoch further each time: the same batches, so that the ends of all epochs are known."""
+        (x, likelihood), key, batch, most, patience = problem(), jax.random.key(6), 8, 200, 3
+        epoch = -(-N // batch)
+        best, waited, steps, expected = -np.inf, 0, 0, start()
+        while steps < most and waited < patience:
+            steps = min(steps + epoch, most)
+            end = map_adam(key, SPEC, x, likelihood, precision(), steps=steps, batch_size=batch)
+            assert int(end.steps) == steps
+            better = float(end.log_posterior) > best
+            best, waited = max(best, float(end.log_posterior)), 0 if better else waited + 1
+            expected = end.params if better else expected
+        assert epoch * patience < steps < most
+        found = map_adam(key, SPEC, x, likelihood, precision(), steps=most, patience=patience, batch_size=batch)
+        assert int(found.steps) == steps
+        np.testing.assert_array_equal(found.params, expected)
+        assert float(found.log_posterior) == best
+
+    def test_no_steps_from_a_start_are_the_start(self):
+        x, likelihood = problem()
+        found = map_adam(jax.random.key(7), SPEC, x, likelihood, precision(), steps=0, start=start(8), patience=2)
+        np.testing.assert_array_equal(found.params, start(8))
+        assert float(found.log_posterior) == float(log_posterior(SPEC, start(8), x, likelihood, precision()))
+
+    def test_from_a_mode_few_steps_suffice(self):
+        x, likelihood = problem()
+        mode = map_gauss_newton(start(), SPEC, x, likelihood, precision(), steps=100)
+        cold, warm = (
+            map_adam(jax.random.key(9), SPEC, x, likelihood, precision(), steps=10, start=begin)
+            for begin in (None, mode.params)
+        )
+        assert float(warm.log_posterior) > float(cold.log_posterior) + 1
+
+    def test_what_is_not_finite_is_told(self):
+        x, likelihood = problem()
+        found = map_adam(jax.random.key(1), SPEC, x * jnp.nan, likelihood, precision(), steps=5)
+        assert not np.isfinite(found.log_posterior)
+
+    def test_steps_patience_starts_and_new_data_compile_nothing(self):
+        x, likelihood = problem()
+        map_adam(jax.random.key(0), SPEC, x, likelihood, precision(), steps=3)
+        before = adam._adam._cache_size()
+        map_adam(jax.random.key(1), SPEC, 0.9 * x, likelihood, precision(), steps=7, start=start(), patience=2)
+        assert adam._adam._cache_size() == before
 
 
 class TestGaussNewton:
@@ -120,12 +171,12 @@ class TestGaussNewton:
         for seed in range(5):
             key = jax.random.key(seed)
             theta = mlp.ravel(mlp.init(spec, jax.random.split(key)[0], WIDTH, jnp.float64))
-            adam = map_adam(key, spec, x, likelihood, precision(spec=spec), steps=2_000)
+            slow = map_adam(key, spec, x, likelihood, precision(spec=spec), steps=2_000)
             newton = map_gauss_newton(theta, spec, x, likelihood, precision(spec=spec), steps=60)
-            gains.append(float(newton.log_posterior - adam.log_posterior))
+            gains.append(float(newton.log_posterior - slow.log_posterior))
         assert np.median(gains) > (-1.5 if activation == "relu" else -0.1)
 
-    @pytest.mark.parametrize(("kind", "link"), CASES)
+    @pytest.mark.parametrize(("kind", "link"), CASES + SEVERAL)
     def test_ends_where_the_gradient_vanishes(self, kind, link):
         x, likelihood = problem(kind, link)
         found = map_gauss_newton(start(), SPEC, x, likelihood, precision(), steps=500)
@@ -178,14 +229,14 @@ class TestGaussNewton:
 
 def model(kind, link):
     x, likelihood = problem(kind, link)
-    if kind == "one":
+    if kind != "all":
         return x, FixedLikelihood(likelihood), np.empty(0)
     return x, LearnedScale(likelihood.target, likelihood.weight, link), np.array([-3.0])
 
 
 class TestEvidence:
     @pytest.mark.parametrize("structure", ["global", "layer", "input"])
-    @pytest.mark.parametrize(("kind", "link"), CASES)
+    @pytest.mark.parametrize(("kind", "link"), [*CASES, SEVERAL[1]])
     def test_gradient_against_finite_differences(self, kind, link, structure):
         x, given, tail = model(kind, link)
         groups = mlp.prior_groups(SPEC, WIDTH, structure, (0, 1))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boggn.errors import BoggnError, ConfigurationError, EncodingError
-from boggn.labels import label, threshold, utilities
+from boggn.labels import cuts, intervals, label, threshold, utilities
 
 few_distinct = st.integers(-4, 4).map(float)
 any_value = st.one_of(few_distinct, st.floats(allow_nan=False))
@@ -196,3 +196,48 @@ def test_nan_is_an_error_that_names_the_index(call: Callable[[list[float]], obje
 def test_outcomes_of_the_wrong_shape_are_errors(values: object) -> None:
     with pytest.raises(EncodingError):
         label(values, 0.5)  # type: ignore[arg-type]
+
+
+# -------------------------------------------------------------------------------------------------- several thresholds
+tame = st.lists(st.one_of(few_distinct, st.floats(-1e6, 1e6)), min_size=1, max_size=40)
+counts = st.integers(1, 100)
+
+
+@given(tame, counts, st.floats(0.02, 0.98))
+def test_every_outcome_lies_in_the_interval_between_neighbouring_thresholds(values, count, gamma) -> None:
+    found = cuts(values, count, gamma)
+    ends = intervals(values, found)
+    assert len(found) <= count
+    assert np.all(np.diff(found) > 0)
+    assert np.all((ends[:, 0] < values) & (values <= ends[:, 1]))
+    bounds = np.concatenate([[-np.inf], found, [np.inf]]).tolist()
+    assert all(bounds.index(low) + 1 == bounds.index(high) for low, high in ends)
+
+
+@given(tame, st.floats(0.02, 0.98))
+def test_one_of_several_thresholds_has_the_labels_of_the_paper(values, gamma) -> None:
+    ends = intervals(values, cuts(values, 1, gamma))
+    np.testing.assert_array_equal(np.isinf(ends[:, 0]), label(values, gamma).z == 1)
+    np.testing.assert_array_equal(np.isinf(ends[:, 0]), np.isfinite(ends[:, 1]))
+
+
+@pytest.mark.parametrize("gamma", [1 / 3, 0.1, 0.5])
+def test_the_middle_threshold_is_at_gamma_and_halving_it_puts_them_evenly(gamma) -> None:
+    values = np.arange(1.0, 31)
+    assert cuts(values, 3, gamma)[1] == pytest.approx(gamma * 30 + 0.5)
+    np.testing.assert_allclose(cuts(values, 2, 0.5), [10.5, 20.5])
+    np.testing.assert_allclose(cuts(values, 29, 0.5), np.arange(1.5, 30))  # each outcome on its own
+
+
+def test_ever_more_thresholds_close_in_on_every_outcome() -> None:
+    values = np.random.default_rng(0).normal(size=20)
+    width = [np.diff(intervals(values, cuts(values, count, 1 / 3))).max() for count in (30, 1_000, 10_000, 100_000)]
+    assert width[0] == np.inf  # so few do not yet reach above the worst
+    assert width[2] < 0.02
+    assert width[3] < 0.11 * width[2]
+
+
+def test_tied_outcomes_have_fewer_thresholds() -> None:
+    assert cuts([0.0, 0.0, 0.0, 1.0, 1.0, 1.0], 5, 0.5).tolist() == [0.0, 0.5, 1.0]
+    assert cuts([2.0, 2.0], 7, 0.5).tolist() == [2.0]
+    assert cuts([2.0], 7, 0.5).tolist() == [2.0]

@@ -11,6 +11,7 @@ from optuna.distributions import FloatDistribution
 
 from boggn.config import Config
 from boggn.encoding import Encoding
+from boggn.labels import label
 from boggn.observed import MOST_OBSERVED, MOST_RUNNING, REFIT_EVERY, Observed, arrange, scheduled
 
 SPACE = Encoding.of({"x": FloatDistribution(0, 1), "y": FloatDistribution(0, 1)})
@@ -75,3 +76,28 @@ def test_the_first_row_of_an_observation_is_its_own():
     with jax.enable_x64(True):
         data, _ = arrange(config, SPACE, observed, observed.units[:0])
     np.testing.assert_allclose(data.rows[:20, :2], SPACE.encode(observed.units))
+
+
+@pytest.mark.parametrize("thresholds", [1, 4, 1000])
+def test_several_thresholds_are_those_of_the_utilities(thresholds):
+    config, observed = Config(thresholds=thresholds), _observed(20)
+    with jax.enable_x64(True):
+        data, waiting = arrange(config, SPACE, observed, np.random.default_rng(1).random((3, 2)))
+        interval = np.asarray(data.interval)
+        np.testing.assert_array_equal(data.utility[:20], observed.scale.utility(observed.values))
+        assert np.all((interval[:20, 0] < data.utility[:20]) & (data.utility[:20] <= interval[:20, 1]))
+    assert interval.shape == (len(waiting), 2)
+    assert np.all(np.isinf(interval[20:]))
+    found = np.unique(interval[np.isfinite(interval)])
+    tau = observed.scale.utility(np.array([label(observed.values, config.proportion(20)).threshold]))
+    assert len(found) == {1: 1, 4: 4, 1000: 40}[thresholds]
+    assert thresholds != 1 or found == tau
+
+
+def test_outcomes_beyond_the_cap_are_tied():
+    observed = Observed.of(np.zeros((7, 2)), np.array([0.0, 1.0, 2.0, 3.0, 1e30, 2e30, 3e30]))
+    with jax.enable_x64(True):
+        data, _ = arrange(Config(thresholds=9), SPACE, observed, observed.units[:0])
+    interval = np.asarray(data.interval)[:7]
+    assert np.all(interval[:, 0] < interval[:, 1])
+    np.testing.assert_array_equal(interval[4:], interval[[4, 4, 4]])

@@ -424,3 +424,77 @@ def test_one_discrete_configuration_is_not_repeated_when_told_so() -> None:
     study.optimize(objective, n_trials=15 - len(before))
     assert len({tuple(sorted(p.items())) for p in points(study)}) == 15
     study.optimize(objective, n_trials=1)  # with nothing new left it repeats one
+
+
+# ------------------------------------------------------------------------------------------------- several thresholds
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [{"thresholds": 5}, {"thresholds": 1, "network": "mlp:8:tanh", "link": "logit"}],
+    ids=["wide", "mlp"],
+)
+def test_several_thresholds_suggest_by_a_model_and_again_the_same(options: dict[str, Any]) -> None:
+    study, again = run(make(**options)), run(make(**options))
+    assert points(study) == points(again)
+    for trial in study.trials[N_STARTUP:]:
+        found = record(trial)
+        assert "random" not in found
+        assert {"noise", "warp offset"} <= found["scales"].keys()
+        assert 0 <= found["pi"] <= 1
+        assert found["ei"] >= 0
+    assert f"{options['thresholds']} threshold" in record(study.trials[-1])["model"]
+
+
+@pytest.mark.slow
+def test_several_thresholds_are_at_ease_with_tied_outcomes() -> None:
+    study = optuna.create_study(sampler=make(thresholds=5))
+    study.optimize(lambda trial: float(round(bowl(trial) / 40)), n_trials=N_TRIALS)
+    assert len({trial.value for trial in study.trials}) < N_TRIALS
+    assert all("random" not in record(trial) for trial in study.trials[N_STARTUP:])
+
+
+# ------------------------------------------------------------------------------------------------ economies of training
+def trained(**options: Any) -> BOGGNSampler:
+    small: dict[str, Any] = {"seed": 0, "n_startup_trials": N_STARTUP, "network": "mlp:8:tanh", "epsilon": 0.0}
+    return BOGGNSampler.paper(**(small | options))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("patience", [None, 3])
+def test_a_warm_start_is_found_again_by_a_sampler_that_does_not_remember_it(patience: int | None) -> None:
+    study = run(trained(warm_start=True, patience=patience), 14)
+    steps = [record(trial)["training_steps"] for trial in study.trials[N_STARTUP:]]
+    if patience is None:  # random weights up to the tenth trial, from there on its network
+        assert steps == 7 * [500] + 3 * [100]
+    else:
+        assert sum(steps) < 7 * 500
+    for number in (10, 13):
+        other = optuna.create_study(sampler=trained(warm_start=True, patience=patience))
+        other.add_trials(study.trials[:number])
+        asked = other.ask(SPACE)
+        assert asked.params == study.trials[number].params
+        found, before = record(other.trials[-1]), record(study.trials[number])
+        assert found["log_evidence"] == before["log_evidence"]
+        assert found["training_steps"] == before["training_steps"] + (0 if number == 10 else steps[6])
+
+
+@pytest.mark.slow
+def test_a_warm_start_depends_on_no_trial_since_the_last_tenth() -> None:
+    """Whatever came after it, and in whatever order it was asked for."""
+    study = run(trained(warm_start=True), 13)
+    sampler = trained(warm_start=True)
+    for number in (12, 11, 13):
+        other = optuna.create_study(sampler=sampler)
+        other.add_trials(study.trials[:number])
+        expected = optuna.create_study(sampler=trained(warm_start=True))
+        expected.add_trials(study.trials[:number])
+        assert other.ask(SPACE).params == expected.ask(SPACE).params
+
+
+@pytest.mark.slow
+def test_patience_saves_steps_and_says_how_many() -> None:
+    study = run(trained(patience=2), 8)
+    steps = [record(trial)["training_steps"] for trial in study.trials[N_STARTUP:]]
+    assert all(0 < count <= 500 for count in steps)  # up to 32 observations each step is an epoch
+    assert sum(steps) < 500 * len(steps)
+    assert "training_steps" not in record(run(make(), N_STARTUP + 1).trials[-1])

@@ -19,9 +19,9 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
+from boggn.adam import map_adam
 from boggn.encoding import padded_width
 from boggn.errors import ConfigurationError, MissingPackageError
-from boggn.fit import map_adam
 from boggn.likelihood import OneThreshold
 from boggn.network import mlp
 from boggn.network.spec import MLP, Activation

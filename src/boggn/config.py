@@ -40,7 +40,7 @@ class Config:
     | `prior_precision` | delta of an MLP's prior, or "evidence" to have it chosen |
     | `training` | how an MLP reaches its mode |
     | `patience` | Adam stops when the score has not improved for so many epochs; None: never before its last step |
-    | `warm_start` | Adam goes on from the network of the trial before, instead of random weights |
+    | `warm_start` | Adam goes on, for a fifth of its steps, from the network of the last whole ten of observations |
     | `search` | candidates everywhere and near the best points, with swaps; or random: the paper's, or a classifier's |
     | `n_startup_trials` | space-filling trials before the first fit |
     | `deterministic_objective` | never evaluate the same point twice |

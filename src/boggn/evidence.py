@@ -27,16 +27,18 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from boggn.laplace import log_evidence
-from boggn.likelihood import AllThresholds, Likelihood, Link, OneThreshold, link_sd
+from boggn.likelihood import OPEN, AllThresholds, Likelihood, Link, OneThreshold, SeveralThresholds, link_sd
 from boggn.posterior.function import WidePrior
 from boggn.predictive import Head
-from boggn.warp import fit_warp
+from boggn.warp import Warp, fit_warp
 
 Floats = NDArray[np.float64]
 
 MAX_ITERATIONS = 30
 HEAT_ITERATIONS = 8
 _UNUSABLE = 1e10
+NEAR_POLE = 1.0 - 1e-6
+"""Of the offset: no threshold is warped further down."""
 TOLERANCE = 1e-5
 """Relative gain in log joint below which a fit is done."""
 _AMPLITUDE, _NOISE, _OFFSET = -3, -2, -1
@@ -50,12 +52,16 @@ TAIL_START = (_PRIOR[_NOISE][0], _PRIOR[_OFFSET][0])
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["rows", "utility", "z", "weight", "column", "length_prior"],
+    data_fields=["rows", "utility", "z", "weight", "column", "length_prior", "interval"],
     meta_fields=["thresholds", "link"],
 )
 @dataclass(frozen=True)
 class Data:
-    """Padded observations of one fit; rows of weight zero are padding or still running."""
+    """Padded observations of one fit; rows of weight zero are padding or still running.
+
+    With several thresholds `interval`, (N, 2), has the utilities of those that an outcome lies between, infinite where
+    there is none. How many there are is seen in it alone, so that it costs no compilation.
+    """
 
     rows: Array
     utility: Array
@@ -63,8 +69,9 @@ class Data:
     weight: Array
     column: Array
     length_prior: Array
-    thresholds: Literal["one", "all"] | int
+    thresholds: Literal["one", "several", "all"]
     link: Link
+    interval: Array | None = None
 
 
 def length_prior(dimension: int) -> float:
@@ -93,8 +100,34 @@ def likelihood_of(hyper: Array, data: Data) -> tuple[Likelihood, Head, Array]:
         return OneThreshold(data.z, data.weight, data.link), Head(None, one, data.link), jnp.zeros_like(one)
     warp, target, log_jacobian = fit_warp(data.utility, data.weight, hyper[_OFFSET])
     # Both links are parametrised by their standard deviation, so that one prior serves both.
-    scale = jnp.exp(0.5 * hyper[_NOISE]) / link_sd(data.link)
-    return AllThresholds(target, scale, data.weight, data.link), Head(warp, scale, data.link), log_jacobian
+    if data.interval is None:
+        scale = jnp.exp(0.5 * hyper[_NOISE]) / link_sd(data.link)
+        return AllThresholds(target, scale, data.weight, data.link), Head(warp, scale, data.link), log_jacobian
+    lower, upper = _warped(data.interval, warp).T
+    scale = jnp.sqrt(jnp.exp(hyper[_NOISE]) + _rounding(lower, upper, data.weight)) / link_sd(data.link)
+    likelihood = SeveralThresholds(lower, upper, scale, data.weight, data.link)
+    # Probabilities, unlike densities, need no Jacobian.
+    return likelihood, Head(warp, scale, data.link), jnp.zeros_like(log_jacobian)
+
+
+def _rounding(lower: Array, upper: Array, weight: Array) -> Array:
+    """Variance of what is rounded off between two thresholds, by the geometric mean of their distances.
+
+    With less noise than that the likelihood is flat between thresholds and falls steeply there: no Gaussian, though
+    Laplace takes it for one without any curvature, and finds it the more evident the less noise there is.
+    """
+    closed = jnp.where((lower > -OPEN) & (upper < OPEN), weight, 0.0)
+    count = jnp.sum(closed)
+    widths = jnp.maximum(upper - lower, jnp.finfo(lower.dtype).eps)
+    mean = jnp.exp(closed @ jnp.log(widths) / jnp.maximum(count, 1.0))
+    return jnp.where(count > 0, mean**2 / 12.0, 0.0)
+
+
+def _warped(ends: Array, warp: Warp) -> Array:
+    """Targets of thresholds, which may be infinite, or below the pole of the logarithm."""
+    closed = jnp.isfinite(ends)
+    utility = jnp.maximum(jnp.where(closed, ends, 0.0), -NEAR_POLE * jnp.exp(warp.log_offset))
+    return jnp.where(closed, warp.target(utility), jnp.sign(ends) * OPEN)
 
 
 def log_prior(hyper: Array, data: Data) -> Array:

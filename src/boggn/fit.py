@@ -24,7 +24,6 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax  # type: ignore[import-untyped]
 from jax import Array, lax
 from numpy.typing import NDArray
 from scipy.optimize import minimize
@@ -35,8 +34,6 @@ from boggn.network import mlp
 from boggn.network.mlp import Factors
 from boggn.network.spec import MLP
 
-BATCH_SIZE = 32
-LEARNING_RATE = 1e-2
 LINE_SEARCH_STEPS = 12
 DAMPING = 30.0
 """How many times the prior a first step is held back by: small noise needs it, a run of few steps pays for it."""
@@ -55,12 +52,12 @@ RowGroups = tuple[tuple[int, ...], ...]
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["params", "prior_precision", "likelihood", "design", "log_posterior"],
+    data_fields=["params", "prior_precision", "likelihood", "design", "log_posterior", "steps"],
     meta_fields=["spec"],
 )
 @dataclass(frozen=True)
 class MapFit:
-    """A trained network: flat parameters, prior, and the data it was trained on."""
+    """A trained network: flat parameters, prior, the data it was trained on, and the steps if it was by Adam."""
 
     spec: MLP
     params: Array
@@ -68,6 +65,7 @@ class MapFit:
     likelihood: Likelihood
     design: Array
     log_posterior: Array
+    steps: Array | None = None
 
 
 def log_posterior(spec: MLP, theta: Array, x: Array, likelihood: Likelihood, prior_precision: Array) -> Array:
@@ -76,71 +74,10 @@ def log_posterior(spec: MLP, theta: Array, x: Array, likelihood: Likelihood, pri
     return jnp.sum(likelihood.log_prob(latent)) - 0.5 * prior_precision @ theta**2
 
 
-# ----------------------------------------------------------------------------------------------------------- Adam
-
-
-def _rows(likelihood: Likelihood, index: Array) -> Likelihood:
-    """The likelihood of some of the observations."""
-    chosen: Likelihood = jax.tree.map(lambda leaf: leaf[index] if jnp.ndim(leaf) else leaf, likelihood)
-    return chosen
-
-
-def _draw_batch(key: Array, weight: Array, batch_size: int) -> tuple[Array, Array]:
-    """Rows drawn with replacement among those that count, and how many count."""
-    counts = weight > 0
-    total = jnp.maximum(jnp.sum(counts), 1)
-    order = jnp.argsort(~counts, stable=True)
-    return order[jax.random.randint(key, (batch_size,), 0, total)], total
-
-
-def _batch_score(
-    theta: Array, key: Array, spec: MLP, x: Array, likelihood: Likelihood, prior_precision: Array, batch_size: int
-) -> Array:
-    """Unbiased estimate of -log_posterior / N: Adam ignores the scale, but its epsilon does not."""
-    index, total = _draw_batch(key, likelihood.weight, batch_size)
-    latent = mlp.logit(spec, mlp.unravel(spec, theta, x.shape[1]), x[index])
-    return -jnp.mean(_rows(likelihood, index).log_prob(latent)) + 0.5 * prior_precision @ theta**2 / total
-
-
-@partial(jax.jit, static_argnames=("spec", "batch_size"))
-def _adam(
-    key: Array, spec: MLP, x: Array, likelihood: Likelihood, prior_precision: Array, schedule: Array, batch_size: int
-) -> MapFit:
-    """`schedule` is the learning rate of every step."""
-    start_key, batch_key = jax.random.split(key)
-    theta = mlp.ravel(mlp.init(spec, start_key, x.shape[1], x.dtype))
-    direction = optax.scale_by_adam()
-    slope_of = jax.grad(_batch_score)
-
-    def step(carry: tuple[Array, Any], scheduled: tuple[Array, Array]) -> tuple[tuple[Array, Any], None]:
-        theta, state = carry
-        rate, number = scheduled
-        batch = jax.random.fold_in(batch_key, number)
-        slope = slope_of(theta, batch, spec, x, likelihood, prior_precision, batch_size)
-        update, state = direction.update(slope, state)
-        return (theta - rate * update, state), None
-
-    numbers = jnp.arange(schedule.shape[0])
-    (theta, _), _ = lax.scan(step, (theta, direction.init(theta)), (schedule, numbers))
-    value = log_posterior(spec, theta, x, likelihood, prior_precision)
-    return MapFit(spec, theta, prior_precision, likelihood, x, value)
-
-
-def map_adam(  # noqa: PLR0913
-    key: Array,
-    spec: MLP,
-    x: Array,
-    likelihood: Likelihood,
-    prior_precision: Array,
-    *,
-    steps: int,
-    batch_size: int = BATCH_SIZE,
-    learning_rate: float = LEARNING_RATE,
-) -> MapFit:
-    """Train from random weights by Adam on mini-batches, as the paper does; rows of weight zero are never drawn."""
-    schedule = jnp.full((steps,), learning_rate, x.dtype)
-    fit: MapFit = _adam(key, spec, x, likelihood, prior_precision, schedule, batch_size)
-    return fit
+@partial(jax.jit, static_argnames=("spec", "width", "dtype"))
+def random_weights(key: Array, spec: MLP, width: int, dtype: Any) -> Array:
+    """Flat parameters from which training may start."""
+    return mlp.ravel(mlp.init(spec, key, width, dtype))
 
 
 # --------------------------------------------------------------------------------------------------- Gauss-Newton

@@ -7,6 +7,7 @@ r"""Outcomes -> the class labels of PAPER.md 1 and 2; outcomes are minimised.
 | threshold | tau   | the ceil(gamma N)-th smallest outcome              |
 | z         | z_n   | 1[y_n <= tau]                                      |
 | weight    | u_n   | weight of a row in the log-loss                    |
+| cuts      |       | several thresholds, increasing and distinct        |
 """
 
 from __future__ import annotations
@@ -46,6 +47,30 @@ def threshold(values: ArrayLike, gamma: float) -> float:
         raise EncodingError("A threshold needs at least one outcome, but there are none.")
     rank = min(max(_ceiling(gamma * y.size), 1), y.size)
     return float(np.partition(y, rank - 1)[rank - 1])
+
+
+def cuts(values: ArrayLike, count: int, gamma: float) -> Floats:
+    r"""So many thresholds, or fewer where outcomes are tied: one is that of `threshold`, more are quantiles.
+
+    Their levels are (k / (K + 1))^e, e = log gamma / log 1/2, so that they gather where outcomes are good and the
+    middle one is at gamma. The n-th smallest outcome has level (n - 1/2) / N and levels between are interpolated, so
+    that ever more thresholds close in on every outcome from both sides.
+    """
+    if count == 1:
+        return np.array([threshold(values, gamma)])
+    y = np.sort(_outcomes(values))
+    if y.size < 2:
+        return y
+    levels = (np.arange(1, count + 1) / (count + 1)) ** (math.log(gamma) / math.log(0.5))
+    beyond = np.concatenate([[2 * y[0] - y[1]], y, [2 * y[-1] - y[-2]]])
+    return np.unique(np.interp(levels * y.size + 0.5, np.arange(y.size + 2), beyond))
+
+
+def intervals(values: ArrayLike, cuts: Floats) -> Floats:
+    r"""The last threshold below each outcome and the first that is not, (N, 2); infinite where there is none."""
+    ends = np.concatenate([[-np.inf], cuts, [np.inf]])
+    above = np.searchsorted(cuts, _outcomes(values), side="left")
+    return np.stack([ends[above], ends[above + 1]], axis=1)
 
 
 def label(values: ArrayLike, gamma: float, *, weighting: Weighting = "pi") -> Labels:

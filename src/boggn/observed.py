@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from boggn.config import Config
 from boggn.encoding import Encoding, bucket, padded_width
 from boggn.evidence import Data, length_prior
-from boggn.labels import label
+from boggn.labels import cuts, intervals, label
 from boggn.warp import Scale, scale_of
 
 Floats = NDArray[np.float64]
@@ -105,15 +105,22 @@ def arrange(config: Config, encoding: Encoding, observed: Observed, running: Flo
     waiting[len(row) : len(rows)] = 1.0
     # `device_put` because each new shape given to `jnp.asarray` is compiled.
     put = jax.device_put
+    utility = observed.scale.utility(observed.values)
+    interval = None
+    if isinstance(config.thresholds, int):
+        ends = intervals(utility, cuts(utility, config.thresholds, config.proportion(count)))
+        everywhere = np.broadcast_to([-np.inf, np.inf], (size - count, 2))
+        interval = put(np.concatenate([ends, everywhere]))
     data = Data(
         rows=put(np.pad(rows, ((0, size - len(rows)), (0, width - encoding.width)))),
-        utility=put(_padded(observed.scale.utility(observed.values)[row], size)),
+        utility=put(_padded(utility[row], size)),
         z=put(_padded(z, size)),
         weight=put(_padded(weight, size)),
         column=put(column),
         length_prior=put(np.float64(length_prior(encoding.n_parameters))),
-        thresholds=config.thresholds,
+        thresholds="several" if isinstance(config.thresholds, int) else config.thresholds,
         link=config.link,
+        interval=interval,
     )
     return data, put(waiting)
 

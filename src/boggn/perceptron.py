@@ -20,6 +20,7 @@ import numpy as np
 from jax import Array
 
 from boggn import evidence
+from boggn.adam import map_adam
 from boggn.config import EVIDENCE, Config
 from boggn.encoding import Encoding
 from boggn.errors import ConfigurationError
@@ -30,8 +31,8 @@ from boggn.fit import (
     MapFit,
     fit_evidence,
     log_normal_prior,
-    map_adam,
     map_gauss_newton,
+    random_weights,
 )
 from boggn.likelihood import Likelihood
 from boggn.network import mlp
@@ -39,6 +40,8 @@ from boggn.network.spec import MLP
 from boggn.predictive import Head
 
 ADAM_STEPS = 500
+WARM_STEPS = 100
+"""Of Adam, from a network that has seen all but the latest observations."""
 GAUSS_NEWTON_STEPS = 20
 TAIL_NOISE = -4.0
 """Log variance of the noise that training starts from: a network that has learned nothing yet fits poorly."""
@@ -47,17 +50,29 @@ ROUNDS = 4
 
 
 class Trained(NamedTuple):
-    """A network at its mode, how its output is read, and the scales that the record names."""
+    """A network at its mode, how its output is read, the scales that the record names, and Adam's steps if any."""
 
     fit: MapFit
     head: Head
     scales: dict[str, float]
 
+    @property
+    def steps(self) -> int:
+        """Of Adam, 0 if there were none."""
+        return 0 if self.fit.steps is None else int(self.fit.steps)
+
+
+class Start(NamedTuple):
+    """A network to go on from, and whether it has not yet seen all observations."""
+
+    params: Array
+    behind: bool
+
 
 @partial(jax.tree_util.register_dataclass, data_fields=["data"], meta_fields=[])
 @dataclass(frozen=True)
 class WarpedThresholds:
-    """All thresholds, with the noise and the offset of the warp as the likelihood's hyper-parameters."""
+    """More thresholds than one, with the noise and the offset of the warp as the likelihood's hyper-parameters."""
 
     data: Data
 
@@ -76,8 +91,10 @@ class WarpedThresholds:
         return log_normal_prior(log_precision, 0.0, 3.0) + evidence.log_tail_prior(tail)
 
 
-def train(config: Config, encoding: Encoding, data: Data, seed: list[int]) -> Trained | None:
-    """Train the configured perceptron; None if its log posterior is not finite."""
+def train(
+    config: Config, encoding: Encoding, data: Data, seed: list[int], start: Start | None = None
+) -> Trained | None:
+    """Train the configured perceptron, from random weights unless told where from; None if it is not finite."""
     spec, width = config.network, data.rows.shape[1]
     if not isinstance(spec, MLP):
         raise ConfigurationError.invalid("network", spec, "an MLP")
@@ -88,17 +105,15 @@ def train(config: Config, encoding: Encoding, data: Data, seed: list[int]) -> Tr
         likelihood, head, _ = evidence.likelihood_of(jnp.zeros(2), data)
         precision = jnp.full((mlp.n_parameters(spec, width),), float(config.prior_precision), data.rows.dtype)
         if config.training == "adam":
-            fit = map_adam(key, spec, data.rows, likelihood, precision, steps=ADAM_STEPS)
+            params, steps = (None, ADAM_STEPS) if start is None else (start.params, WARM_STEPS * start.behind)
+            fit = map_adam(
+                key, spec, data.rows, likelihood, precision, steps=steps, start=params, patience=config.patience
+            )
         else:
-            start = _initial(key, spec, width)
-            fit = map_gauss_newton(start, spec, data.rows, likelihood, precision, steps=GAUSS_NEWTON_STEPS)
+            weights = random_weights(key, spec, width, data.rows.dtype)
+            fit = map_gauss_newton(weights, spec, data.rows, likelihood, precision, steps=GAUSS_NEWTON_STEPS)
         trained = Trained(fit, head, {"prior precision": float(config.prior_precision)})
     return trained if bool(jnp.isfinite(trained.fit.log_posterior)) else None
-
-
-@partial(jax.jit, static_argnames=("spec", "width"))
-def _initial(key: Array, spec: MLP, width: int) -> Array:
-    return mlp.ravel(mlp.init(spec, key, width, jnp.zeros(()).dtype))
 
 
 def _by_evidence(spec: MLP, encoding: Encoding, data: Data, key: Array) -> Trained:
@@ -108,16 +123,22 @@ def _by_evidence(spec: MLP, encoding: Encoding, data: Data, key: Array) -> Train
     likelihood, head, _ = evidence.likelihood_of(jnp.asarray(evidence.TAIL_START), data)
     model: LikelihoodModel = FixedLikelihood(likelihood)
     tail = np.zeros(0)
-    if data.thresholds == "all":
+    if data.thresholds != "one":
         model, tail = WarpedThresholds(data), np.array([TAIL_NOISE, evidence.TAIL_START[1]])
     found = fit_evidence(
-        _initial(key, spec, width), spec, data.rows, model, groups, (np.zeros(count), tail), rounds=ROUNDS
+        random_weights(key, spec, width, data.rows.dtype),
+        spec,
+        data.rows,
+        model,
+        groups,
+        (np.zeros(count), tail),
+        rounds=ROUNDS,
     )
     scales: dict[str, Any] = {}
     names = [f"precision of {name}" for name in encoding.names] + ["precision of first biases"]
     names += [f"precision of layer {layer}" for layer in range(2, len(spec.hidden) + 2)]
     scales |= dict(zip(names, np.exp(found.log_precision).tolist(), strict=False))
-    if data.thresholds == "all":
+    if data.thresholds != "one":
         _, head, _ = evidence.likelihood_of(jnp.asarray(found.tail), data)
         scales |= {"noise": float(np.exp(0.5 * found.tail[0])), "warp offset": float(np.exp(found.tail[1]))}
     return Trained(found.fit, head, scales)

@@ -48,6 +48,8 @@ HIDDEN_LAYER = 0
 """Seed of a finite wide network's input weights: part of the model, so the same at every suggestion."""
 PATH_WIDTH = 512
 """Hidden units of the network drawn for Thompson sampling."""
+FRESH_EVERY = 10
+"""Warm starts go on from a network trained from random weights whenever there are so many more observations."""
 ONE_THRESHOLD_CURVATURE = 0.25
 """Curvature of a running point with one threshold: that of a logit of zero."""
 
@@ -234,15 +236,18 @@ def _learn_wide(request: _Request, sizes: list[int]) -> evidence.Fit | None:
         if before is not None:
             return evidence.fit(data, [before.hyper])
         starts = [evidence.start(data)]
-        if config.thresholds == "all":
+        if config.thresholds != "one":
             starts.append(evidence.start(data, log_noise=-4.0, log_offset=4.0))
         return evidence.fit(data, starts)
 
-    name = repr((config, encoding.names, encoding.distributions)).encode()
-    fit: evidence.Fit | None = request.memory.recall(
-        [name, learned_from.units.tobytes(), learned_from.values.tobytes()], make
-    )
+    fit: evidence.Fit | None = request.memory.recall(_names(request, learned_from), make)
     return fit
+
+
+def _names(request: _Request, learned_from: Observed) -> list[bytes]:
+    """All that a fit to some observations depends on."""
+    name = repr((request.config, request.encoding.names, request.encoding.distributions)).encode()
+    return [name, learned_from.units.tobytes(), learned_from.values.tobytes()]
 
 
 def _wide(request: _Request) -> _Fitted | None:
@@ -277,7 +282,7 @@ def _wide_scales(request: _Request, hyper: Floats) -> dict[str, Any]:
         "length-scale": {name: _short(length) for name, length in zip(request.encoding.names, lengths, strict=True)},
         "output variance": _short(variance),
     }
-    if request.config.thresholds == "all":
+    if request.config.thresholds != "one":
         scales |= {"noise": _short(noise), "warp offset": _short(offset)}
     return scales
 
@@ -293,8 +298,32 @@ def _short(value: float) -> float:
 _ready_compiled = jax.jit(_ready, static_argnames=("kind",))
 
 
+def _earlier_network(request: _Request) -> tuple[perceptron.Start | None, int]:
+    """The network to go on from, and the steps of training that it took just now, 0 if it was remembered.
+
+    It is a function of the first observations alone, so that a process that does not remember it finds the same.
+    """
+    config, encoding, count = request.config, request.encoding, len(request.observed.values)
+    size = count - count % FRESH_EVERY
+    known = request.observed.first(size) if config.warm_start else None
+    if known is None:
+        return None, 0
+    steps = 0
+
+    def make() -> perceptron.Trained | None:
+        nonlocal steps
+        data, _ = arrange(config, encoding, known.at_most(MOST_OBSERVED), known.units[:0])
+        made = perceptron.train(config, encoding, data, [size])
+        steps = 0 if made is None else made.steps
+        return made
+
+    earlier: perceptron.Trained | None = request.memory.recall(_names(request, known), make)
+    return None if earlier is None else perceptron.Start(earlier.fit.params, behind=count > size), steps
+
+
 def _perceptron(request: _Request) -> _Fitted | None:
-    trained = perceptron.train(request.config, request.encoding, request.data, request.seed)
+    start, steps = _earlier_network(request)
+    trained = perceptron.train(request.config, request.encoding, request.data, request.seed, start)
     if trained is None:
         return None
     kind, head = request.config.acquisition, trained.head
@@ -310,4 +339,6 @@ def _perceptron(request: _Request) -> _Fitted | None:
         "log_evidence": float(LinearisedPosterior.of(trained.fit, jnp.zeros_like(posterior.curvature)).log_evidence()),
         "scales": {name: _short(value) for name, value in trained.scales.items()},
     }
+    if request.config.training == "adam":
+        found["training_steps"] = steps + trained.steps
     return _Fitted(conditioned, searched, ranked, found)
