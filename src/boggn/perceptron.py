@@ -47,10 +47,11 @@ ROUNDS = 4
 
 
 class Trained(NamedTuple):
-    """A network at its mode, how its output is read, and the scales that the record names."""
+    """A network at its mode, how its output is read, the warp's log-Jacobian, and the scales that the record names."""
 
     fit: MapFit
     head: Head
+    log_jacobian: float
     scales: dict[str, float]
 
 
@@ -92,7 +93,7 @@ def train(config: Config, encoding: Encoding, data: Data, seed: list[int]) -> Tr
         else:
             start = _initial(key, spec, width)
             fit = map_gauss_newton(start, spec, data.rows, likelihood, precision, steps=GAUSS_NEWTON_STEPS)
-        trained = Trained(fit, head, {"prior precision": float(config.prior_precision)})
+        trained = Trained(fit, head, 0.0, {"prior precision": float(config.prior_precision)})
     return trained if bool(jnp.isfinite(trained.fit.log_posterior)) else None
 
 
@@ -105,7 +106,7 @@ def _by_evidence(spec: MLP, encoding: Encoding, data: Data, key: Array) -> Train
     width = data.rows.shape[1]
     groups = mlp.prior_groups(spec, width, "input", encoding.parameter_of_column)
     count = int(groups.max()) + 1
-    likelihood, head, _ = evidence.likelihood_of(jnp.asarray(evidence.TAIL_START), data)
+    likelihood, head, log_jacobian = evidence.likelihood_of(jnp.asarray(evidence.TAIL_START), data)
     model: LikelihoodModel = FixedLikelihood(likelihood)
     tail = np.zeros(0)
     if data.thresholds == "all":
@@ -118,6 +119,6 @@ def _by_evidence(spec: MLP, encoding: Encoding, data: Data, key: Array) -> Train
     names += [f"precision of layer {layer}" for layer in range(2, len(spec.hidden) + 2)]
     scales |= dict(zip(names, np.exp(found.log_precision).tolist(), strict=False))
     if data.thresholds == "all":
-        _, head, _ = evidence.likelihood_of(jnp.asarray(found.tail), data)
+        _, head, log_jacobian = evidence.likelihood_of(jnp.asarray(found.tail), data)
         scales |= {"noise": float(np.exp(0.5 * found.tail[0])), "warp offset": float(np.exp(found.tail[1]))}
-    return Trained(found.fit, head, scales)
+    return Trained(found.fit, head, float(log_jacobian), scales)
