@@ -46,3 +46,26 @@ def dense(fit: MapFit, x):
     grad = J.T @ np.asarray(fit.likelihood.gradient(latent)) - prior * np.asarray(fit.params)
     log_likelihood = float(jnp.sum(fit.likelihood.log_prob(latent)))
     return J, J_star, Lambda, reference.ggn_precision(J, Lambda, prior), grad, log_likelihood
+
+
+def laplax_problem(kind):
+    """A trained network with one prior precision, as laplax takes it: model, data, loss, prior."""
+    spec, delta = SPEC, 0.7
+    fit = trained(kind, "logit" if kind == "one" else "probit", spec=spec)
+    fit = MapFit(spec, fit.params, jnp.full(fit.params.shape, delta), fit.likelihood, fit.design, fit.log_posterior)
+    likelihood = fit.likelihood
+
+    def model_fn(input, params):  # noqa: A002 - laplax calls it by this name
+        return mlp.logit(spec, mlp.unravel(spec, params, WIDTH), input[None])
+
+    # laplax has no weights per observation: they travel with the target, into a loss of ours.
+    value = likelihood.z if kind == "one" else likelihood.target
+    data = {"input": fit.design, "target": jnp.stack([value, likelihood.weight], axis=1)}
+
+    def loss_fn(latent, target):
+        if kind == "one":
+            return target[1] * (jax.nn.softplus(latent[0]) - target[0] * latent[0])
+        constant = jnp.log(0.3) + 0.5 * jnp.log(2 * jnp.pi)
+        return target[1] * (0.5 * ((target[0] - latent[0]) / 0.3) ** 2 + constant)
+
+    return fit, model_fn, data, loss_fn, {"prior_prec": delta}

@@ -19,7 +19,7 @@ from boggn.network import mlp
 from boggn.network.spec import MLP, Activation
 from boggn.posterior.full import FullPosterior
 from boggn.posterior.linearised import LinearisedPosterior
-from networks import PADDED, QUERIES, SPEC, WIDTH, N, dense, queries, trained
+from networks import PADDED, QUERIES, WIDTH, N, dense, laplax_problem, queries, trained
 
 CASES = [(kind, link) for kind in ("one", "all") for link in ("logit", "probit")]
 BOTH = (FullPosterior, LinearisedPosterior)
@@ -190,32 +190,10 @@ def test_a_precision_only_weight_space_can_have():
 class TestLaplax:
     """Another Laplace in JAX, for what it has: isotropic priors; GGN, covariance and evidence of a given loss."""
 
-    @staticmethod
-    def problem(kind):
-        spec, delta = SPEC, 0.7
-        fit = trained(kind, "logit" if kind == "one" else "probit", spec=spec)
-        fit = MapFit(spec, fit.params, jnp.full(fit.params.shape, delta), fit.likelihood, fit.design, fit.log_posterior)
-        likelihood = fit.likelihood
-
-        def model_fn(input, params):  # noqa: A002 - laplax calls it by this name
-            return mlp.logit(spec, mlp.unravel(spec, params, WIDTH), input[None])
-
-        # laplax has no weights per observation: they travel with the target, into a loss of ours.
-        value = likelihood.z if kind == "one" else likelihood.target
-        data = {"input": fit.design, "target": jnp.stack([value, likelihood.weight], axis=1)}
-
-        def loss_fn(latent, target):
-            if kind == "one":
-                return target[1] * (jax.nn.softplus(latent[0]) - target[0] * latent[0])
-            constant = jnp.log(0.3) + 0.5 * jnp.log(2 * jnp.pi)
-            return target[1] * (0.5 * ((target[0] - latent[0]) / 0.3) ** 2 + constant)
-
-        return fit, model_fn, data, loss_fn, {"prior_prec": delta}
-
     @pytest.mark.parametrize("kind", ["one", "all"])
     def test_ggn(self, kind):
         laplax_ggn = pytest.importorskip("laplax.curv.ggn")
-        fit, model_fn, data, loss_fn, _ = self.problem(kind)
+        fit, model_fn, data, loss_fn, _ = laplax_problem(kind)
         product = jax.jit(laplax_ggn.create_ggn_mv(model_fn, fit.params, data, loss_fn))
         found = np.stack([product(column) for column in jnp.eye(fit.params.size)])
         J, _, Lambda, _, _, _ = dense(fit, fit.design)
@@ -227,7 +205,7 @@ class TestLaplax:
         cov = pytest.importorskip("laplax.curv.cov")
         pushforward = pytest.importorskip("laplax.eval.pushforward")
         ggn = pytest.importorskip("laplax.curv.ggn")
-        fit, model_fn, data, loss_fn, prior = self.problem(kind)
+        fit, model_fn, data, loss_fn, prior = laplax_problem(kind)
         product = ggn.create_ggn_mv(model_fn, fit.params, data, loss_fn)
         predict = pushforward.set_lin_pushforward(
             model_fn=model_fn,
@@ -247,7 +225,7 @@ class TestLaplax:
         evidence = pytest.importorskip("laplax.eval.likelihood")
         cov = pytest.importorskip("laplax.curv.cov")
         ggn = pytest.importorskip("laplax.curv.ggn")
-        fit, model_fn, data, loss_fn, prior = self.problem(kind)
+        fit, model_fn, data, loss_fn, prior = laplax_problem(kind)
         product = ggn.create_ggn_mv(model_fn, fit.params, data, loss_fn)
         found = evidence.marginal_log_likelihood(
             cov.estimate_curvature("full", product, layout=fit.params),

@@ -7,6 +7,7 @@ from boggn.network.spec import MLP, Wide
 from boggn.prequential import Prequential, prequential
 from boggn.recommend import recommend
 from boggn.sampler import BOGGNSampler
+from boggn.select import Candidate, Selection, select
 
 __all__ = [
     "MLP",
@@ -14,10 +15,12 @@ __all__ = [
     "Band",
     "Belief",
     "BoggnError",
+    "Candidate",
     "ConfigurationError",
     "EncodingError",
     "Explanation",
     "Prequential",
+    "Selection",
     "StudyError",
     "UnfittedError",
     "Wide",
@@ -25,5 +28,6 @@ __all__ = [
     "explain",
     "prequential",
     "recommend",
+    "select",
 ]
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-r"""Command line of the benchmark: `run`, `table` and `cost`."""
+r"""Command line of the benchmark: `run`, `table`, `cost` and `posteriors`."""
 
 from __future__ import annotations
 
@@ -33,6 +33,12 @@ def _parser() -> argparse.ArgumentParser:
     times.add_argument("--methods", default="boggn,tpe,gp,random")
     times.add_argument("--told", default="100", help="numbers of trials told, comma-separated")
     times.add_argument("--asks", type=int, default=20)
+
+    structures = commands.add_parser("posteriors", help="milliseconds of each posterior structure, by parameters")
+    structures.add_argument("--names", default="function,full,subset,kron,diagonal,last_layer,mean_field")
+    structures.add_argument("--parameters", default="1000,5000,20000", help="about so many, comma-separated")
+    structures.add_argument("--told", type=int, default=100, help="number of trials told")
+    structures.add_argument("--asks", type=int, default=5, help="whole suggestions timed; 0: none")
     return parser
 
 
@@ -47,6 +53,15 @@ def _run(args: argparse.Namespace) -> int:
     return 1 if run.run(jobs, args.out, args.jobs) else 0
 
 
+def _posteriors(args: argparse.Namespace) -> int:
+    from boggn.bench import posteriors  # it needs JAX, which a comparison of peers does not
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    sizes = [int(size) for size in args.parameters.split(",")]
+    print(posteriors.markdown(args.names.split(","), sizes, args.told, args.asks))
+    return 0
+
+
 def main(argv: list[str] | None = None) -> int:
     """The exit status: 1 where a run failed, 2 where the question was wrong."""
     parser = _parser()
@@ -59,6 +74,8 @@ def main(argv: list[str] | None = None) -> int:
             names = methods.split_names(args.methods)
             print(cost.markdown(names, [int(count) for count in args.told.split(",")], args.asks))
             return 0
+        if args.command == "posteriors":
+            return _posteriors(args)
         checkpoints = [int(count) for count in args.at.split(",")]
         rows = [row for path in args.files for row in run.read_rows(path)]
         print(report.markdown(rows, checkpoints, args.reference))

@@ -41,7 +41,8 @@ def objective(params: Mapping[str, Any]) -> float:
     return float(value + 0.1 * (params["activation"] != "tanh") + 0.1 * (params["optimiser"] != "adam"))
 
 
-def _told(count: int, seed: int) -> list[optuna.trial.FrozenTrial]:
+def told(count: int, seed: int) -> list[optuna.trial.FrozenTrial]:
+    """So many random trials of the objective."""
     study = optuna.create_study(sampler=RandomSampler(seed=seed))
     for _ in range(count):
         trial = study.ask(dict(SPACE))
@@ -52,7 +53,7 @@ def _told(count: int, seed: int) -> list[optuna.trial.FrozenTrial]:
 def ask_seconds(method: str, count: int, asks: int, seed: int = 0) -> list[float]:
     """Wall seconds of each of `asks` suggestions from `count` trials told on, each told before the next."""
     study = optuna.create_study(sampler=methods.get(method).sampler(seed))
-    study.add_trials(_told(count, seed))
+    study.add_trials(told(count, seed))
     seconds = []
     for _ in range(asks + WARM_UP):
         began = time.perf_counter()

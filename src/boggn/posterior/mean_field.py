@@ -27,12 +27,12 @@ from boggn.network import mlp
 from boggn.posterior.diagonal import Independent, precision_of
 from boggn.posterior.structure import factors_of
 
-STEPS = 300
-PAIRS = 4
+STEPS = 500
+PAIRS = 8
 """Draws of the parameters per step, each with its mirror image."""
-RATE = 0.05
-FINAL_PAIRS = 64
-"""Draws that the ELBO is estimated from at the end."""
+RATE = 0.1
+FINAL_BATCHES = 64
+"""So many times as many draws give the ELBO at the end."""
 
 
 @final
@@ -102,10 +102,14 @@ def ascend(fit: MapFit, key: Array, start: tuple[Array, Array]) -> tuple[Array, 
 def _train(fit: MapFit, key: Array) -> MeanFieldPosterior:
     climb_key, final_key = jax.random.split(key)
     mean, deviation = ascend(fit, climb_key, (fit.params, jax.lax.rsqrt(precision_of(fit, None))))
-    noise = jax.random.normal(final_key, (FINAL_PAIRS, mean.shape[0]), mean.dtype)
+
+    def estimate(key: Array) -> Array:
+        return elbo_of(fit, mean, deviation, jax.random.normal(key, (PAIRS, mean.shape[0]), mean.dtype))
+
+    elbo = jnp.mean(lax.map(estimate, jax.random.split(final_key, FINAL_BATCHES)))
     height = log_posterior(fit.spec, mean, fit.design, fit.likelihood, fit.prior_precision)
     moved = replace(fit, params=mean, log_posterior=height)
-    return MeanFieldPosterior(moved, deviation**2, elbo_of(fit, mean, deviation, noise))
+    return MeanFieldPosterior(moved, deviation**2, elbo)
 
 
 @jax.jit
