@@ -134,6 +134,51 @@ def function_space_covariance(J_star: Floats, J: Floats, Lambda: Floats, prior_p
     return own - cross @ np.linalg.inv(K + np.diag(1 / Lambda)) @ cross.T
 
 
+def diagonal_covariance(J: Floats, Lambda: Floats, prior_precision: Floats) -> Floats:
+    """The inverse of the diagonal of H."""
+    return np.diag(1 / np.diag(ggn_precision(J, Lambda, prior_precision)))
+
+
+def last_layer_covariance(J: Floats, Lambda: Floats, prior_precision: Floats, size: int) -> Floats:
+    """The inverse of the block of H that belongs to the last `size` parameters."""
+    covariance = np.zeros_like(np.diag(prior_precision))
+    covariance[-size:, -size:] = np.linalg.inv(ggn_precision(J[:, -size:], Lambda, prior_precision[-size:]))
+    return covariance
+
+
+def kronecker_covariance(J: Floats, Lambda: Floats, prior_precision: Floats, sizes: list[tuple[int, int]]) -> Floats:
+    """Per layer the inverse of A (x) B + S_0^-1, A the curvature-weighted mean of a a', B the weighted sum of d d'.
+
+    J_n of a layer is a_n (x) d_n, and a_n ends with a one for the biases: so the last row of the block is d_n.
+    """
+    covariance, start = np.zeros_like(np.diag(prior_precision)), 0
+    for inputs, outputs in sizes:
+        part = slice(start, start + (inputs + 1) * outputs)
+        A, B = np.zeros((inputs + 1,) * 2), np.zeros((outputs,) * 2)
+        for row, curvature in zip(J[:, part].reshape(len(J), inputs + 1, outputs), Lambda, strict=True):
+            d = row[-1]
+            a = row @ d / (d @ d)
+            A += curvature / Lambda.sum() * np.outer(a, a)
+            B += curvature * np.outer(d, d)
+        covariance[part, part] = np.linalg.inv(np.kron(A, B) + np.diag(prior_precision[part]))
+        start = part.stop
+    return covariance
+
+
+def most_telling(J: Floats, Lambda: Floats, prior_precision: Floats, size: int) -> list[int]:
+    """Rows chosen one after another, each for the largest log det H with the rows before it."""
+    chosen: list[int] = []
+    for _ in range(size):
+        rest = [row for row in range(len(J)) if row not in chosen]
+
+        def told(row: int) -> float:
+            rows = [*chosen, row]
+            return np.linalg.slogdet(ggn_precision(J[rows], Lambda[rows], prior_precision))[1]
+
+        chosen.append(max(rest, key=told))
+    return chosen
+
+
 def gaussian_evidence(K: Floats, mean: Floats, target: Floats, noise: float) -> float:
     """log N(T; m_0, K + s^2 I): all thresholds with the normal link, in closed form."""
     C = K + noise**2 * np.eye(len(target))

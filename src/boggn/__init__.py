@@ -9,6 +9,7 @@ from boggn.product.minimize import minimize
 from boggn.recommend import recommend
 from boggn.report import report
 from boggn.sampler import BOGGNSampler
+from boggn.select import Candidate, Selection, select
 
 __all__ = [
     "MLP",
@@ -16,10 +17,12 @@ __all__ = [
     "Band",
     "Belief",
     "BoggnError",
+    "Candidate",
     "ConfigurationError",
     "EncodingError",
     "Explanation",
     "Prequential",
+    "Selection",
     "StudyError",
     "UnfittedError",
     "Wide",
@@ -29,5 +32,6 @@ __all__ = [
     "prequential",
     "recommend",
     "report",
+    "select",
 ]
 __version__ = "0.1.0"

@@ -32,7 +32,7 @@ class Config:
     | `thresholds` | classify at all thresholds at once, at so many quantiles, or at the gamma-quantile (the paper) |
     | `link` | F of P(y <= t | x) = F(logit): normal or logistic |
     | `network` | the wide cosine network, infinite or of so many units, or a multilayer perceptron |
-    | `posterior` | structure of an MLP's posterior; "function" and "full" are the same one, exact |
+    | `posterior` | structure of an MLP's posterior; "function" and "full" are the same one, exact: N x N or P x P |
     | `classifier` | in the network's place, at one threshold: a preset or any scikit-learn classifier (BORE, LFBO) |
     | `gamma` | proportion called good, or "sqrt" for sqrt(N) / N; with all thresholds only what `pi` means |
     | `acquisition` | expected improvement, probability of improvement, upper confidence bound, Thompson sampling |

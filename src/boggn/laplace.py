@@ -188,7 +188,10 @@ def _posterior_variance(kernel: Array, inverse: Array, curvature: Array) -> Arra
 
 
 class Anchor(NamedTuple):
-    """A row of the design that others are compared with: its unit vector, and W K_n of that row."""
+    """A row of the design that others are compared with: its unit vector, and what a posterior keeps of that row.
+
+    In function space W K_n, in weight space Sigma J_n'.
+    """
 
     unit: Array
     seen: Array

@@ -50,10 +50,11 @@ ROUNDS = 4
 
 
 class Trained(NamedTuple):
-    """A network at its mode, how its output is read, the scales that the record names, and Adam's steps if any."""
+    """A network at its mode, how its output is read, the warp's log-Jacobian, the scales that the record names."""
 
     fit: MapFit
     head: Head
+    log_jacobian: float
     scales: dict[str, float]
 
     @property
@@ -112,7 +113,7 @@ def train(
         else:
             weights = random_weights(key, spec, width, data.rows.dtype)
             fit = map_gauss_newton(weights, spec, data.rows, likelihood, precision, steps=GAUSS_NEWTON_STEPS)
-        trained = Trained(fit, head, {"prior precision": float(config.prior_precision)})
+        trained = Trained(fit, head, 0.0, {"prior precision": float(config.prior_precision)})
     return trained if bool(jnp.isfinite(trained.fit.log_posterior)) else None
 
 
@@ -120,7 +121,7 @@ def _by_evidence(spec: MLP, encoding: Encoding, data: Data, key: Array) -> Train
     width = data.rows.shape[1]
     groups = mlp.prior_groups(spec, width, "input", encoding.parameter_of_column)
     count = int(groups.max()) + 1
-    likelihood, head, _ = evidence.likelihood_of(jnp.asarray(evidence.TAIL_START), data)
+    likelihood, head, log_jacobian = evidence.likelihood_of(jnp.asarray(evidence.TAIL_START), data)
     model: LikelihoodModel = FixedLikelihood(likelihood)
     tail = np.zeros(0)
     if data.thresholds != "one":
@@ -139,6 +140,6 @@ def _by_evidence(spec: MLP, encoding: Encoding, data: Data, key: Array) -> Train
     names += [f"precision of layer {layer}" for layer in range(2, len(spec.hidden) + 2)]
     scales |= dict(zip(names, np.exp(found.log_precision).tolist(), strict=False))
     if data.thresholds != "one":
-        _, head, _ = evidence.likelihood_of(jnp.asarray(found.tail), data)
+        _, head, log_jacobian = evidence.likelihood_of(jnp.asarray(found.tail), data)
         scales |= {"noise": float(np.exp(0.5 * found.tail[0])), "warp offset": float(np.exp(found.tail[1]))}
-    return Trained(found.fit, head, scales)
+    return Trained(found.fit, head, float(log_jacobian), scales)

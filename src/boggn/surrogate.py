@@ -35,9 +35,10 @@ from boggn.laplace import Anchor
 from boggn.network.spec import MLP, Wide
 from boggn.network.wide import WideFeatures
 from boggn.observed import MOST_OBSERVED, MOST_RUNNING, History, Observed, arrange, scheduled
+from boggn.posterior.choose import condition
 from boggn.posterior.features import FeaturePosterior
 from boggn.posterior.function import FunctionPosterior
-from boggn.posterior.linearised import LinearisedPosterior
+from boggn.posterior.structure import Structure
 from boggn.predictive import Head
 from boggn.warp import Scale
 
@@ -157,7 +158,7 @@ def fit_surrogate(
     if not np.all(np.isfinite(means[observed.position])):
         return "the posterior is not finite"
     record = {
-        "model": f"{config.network} network, {_thresholds(config)}, {config.link} link",
+        "model": f"{config.network} network, {_structure(config)}{_thresholds(config)}, {config.link} link",
         "gamma": gamma,
         "threshold": tau,
         "observations": len(values),
@@ -165,6 +166,11 @@ def fit_surrogate(
         **found,
     }
     return Surrogate(conditioned, searched, means, everything.scale, data.rows.shape[1], record)
+
+
+def _structure(config: Config) -> str:
+    """The wide network's posterior is exact, and needs no name."""
+    return f"{config.posterior.replace('_', ' ')} posterior, " if isinstance(config.network, MLP) else ""
 
 
 def _thresholds(config: Config) -> str:
@@ -181,7 +187,7 @@ class _Fitted(NamedTuple):
 
 
 def _ready(
-    posterior: FunctionPosterior | FeaturePosterior | LinearisedPosterior,
+    posterior: FunctionPosterior | FeaturePosterior | Structure,
     head: Head,
     latent: Array,
     data: Data,
@@ -211,15 +217,16 @@ def _believed(head: Head, waiting: Array) -> Array:
 @partial(jax.jit, static_argnames=("kind",))
 def _condition_wide(
     hyper: Array, data: Data, waiting: Array, tau: Array, features: WideFeatures | None, kind: Kind
-) -> tuple[FunctionPosterior | FeaturePosterior, Conditioned, Array]:
-    likelihood, head, _ = evidence.likelihood_of(hyper, data)
+) -> tuple[FunctionPosterior | FeaturePosterior, Array, Conditioned, Array]:
+    likelihood, head, log_jacobian = evidence.likelihood_of(hyper, data)
     prior = evidence.prior_of(hyper, data)
     posterior: FunctionPosterior | FeaturePosterior
     if features is None:
         posterior = FunctionPosterior.of(prior, data.rows, likelihood, _believed(head, waiting))
     else:
         posterior = FeaturePosterior.of(prior, features, data.rows, likelihood, _believed(head, waiting))
-    return posterior, *_ready(posterior, head, posterior.latent, data, waiting, tau, kind)
+    known = posterior.evidence + log_jacobian
+    return posterior, known, *_ready(posterior, head, posterior.latent, data, waiting, tau, kind)
 
 
 def _learn_wide(request: _Request, sizes: list[int]) -> evidence.Fit | None:
@@ -258,7 +265,7 @@ def _wide(request: _Request) -> _Fitted | None:
     features = None
     if isinstance(network, Wide) and network.units is not None:
         features = WideFeatures.draw(np.random.default_rng(HIDDEN_LAYER), columns, network.units)
-    posterior, conditioned, ranked = _condition_wide(
+    posterior, log_evidence, conditioned, ranked = _condition_wide(
         fit.hyper, request.data, request.waiting, request.tau, features, kind=kind
     )
     searched = conditioned
@@ -270,7 +277,7 @@ def _wide(request: _Request) -> _Fitted | None:
             path = WideFeatures.draw(rng, columns, PATH_WIDTH)
             draw = posterior.draw(path, rng.standard_normal(PATH_WIDTH), rng.standard_normal(len(ranked)))
         searched = replace(conditioned, posterior=draw)
-    found = {"log_evidence": float(posterior.evidence), "scales": _wide_scales(request, fit.hyper)}
+    found = {"log_evidence": float(log_evidence), "scales": _wide_scales(request, fit.hyper)}
     return _Fitted(conditioned, searched, ranked, found)
 
 
@@ -295,7 +302,11 @@ def _short(value: float) -> float:
 # ------------------------------------------------------------------------------------------ multilayer perceptron
 
 
-_ready_compiled = jax.jit(_ready, static_argnames=("kind",))
+@partial(jax.jit, static_argnames=("kind",))
+def _ready_perceptron(
+    posterior: Structure, head: Head, data: Data, waiting: Array, tau: Array, kind: Kind
+) -> tuple[Conditioned, Array]:
+    return _ready(posterior, head, posterior.mean(data.rows), data, waiting, tau, kind)
 
 
 def _earlier_network(request: _Request) -> tuple[perceptron.Start | None, int]:
@@ -327,16 +338,16 @@ def _perceptron(request: _Request) -> _Fitted | None:
     if trained is None:
         return None
     kind, head = request.config.acquisition, trained.head
-    posterior = LinearisedPosterior.of(trained.fit, _believed(head, request.waiting))
-    conditioned, ranked = _ready_compiled(
-        posterior, head, posterior.factors.latent, request.data, request.waiting, request.tau, kind=kind
-    )
+    known = condition(request.config.posterior, trained.fit, jax.random.key(request.seed[2]))
+    # Running points change what is expected of x, not what the outcomes say of the model.
+    running = np.asarray(request.waiting).any()
+    posterior = known.expecting(_believed(head, request.waiting)) if running else known
+    conditioned, ranked = _ready_perceptron(posterior, head, request.data, request.waiting, request.tau, kind=kind)
     searched = conditioned
     if kind == "thompson":
         searched = replace(conditioned, posterior=posterior.draw(jax.random.key(request.seed[1])))
     found = {
-        # Running points change what is expected of x, not what the outcomes say of the model.
-        "log_evidence": float(LinearisedPosterior.of(trained.fit, jnp.zeros_like(posterior.curvature)).log_evidence()),
+        "log_evidence": float(known.log_evidence()) + trained.log_jacobian,
         "scales": {name: _short(value) for name, value in trained.scales.items()},
     }
     if request.config.training == "adam":

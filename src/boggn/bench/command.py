@@ -159,6 +159,27 @@ def scale(
 
 
 @app.command()
+def posteriors(
+    names: Annotated[str, typer.Option(help="Structures, comma-separated; all of them if left out.")] = "",
+    parameters: Annotated[str, typer.Option(help="About so many parameters, comma-separated.")] = "1000,5000,20000",
+    told: Annotated[int, typer.Option(min=2, help="Trials told.")] = 100,
+    asks: Annotated[int, typer.Option(min=0, help="Whole suggestions timed; 0: none.")] = 5,
+) -> None:
+    """Time each posterior structure of the perceptron: conditioning, a query, a whole suggestion."""
+    import optuna
+
+    from boggn.bench import posteriors as structures
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        sizes = [int(size) for size in parameters.split(",")]
+    except ValueError:
+        raise ConfigurationError.invalid("parameters", parameters, "numbers, comma-separated") from None
+    chosen = [name.strip() for name in names.split(",")] if names else structures.NAMES
+    _show(structures.sections(chosen, sizes, told, asks))
+
+
+@app.command()
 def tasks() -> None:
     """List the tasks: what there is to minimise, yours among them."""
     from boggn.bench import tasks as catalogue

@@ -87,11 +87,13 @@ def init(spec: MLP, key: Array, width: int, dtype: Any = jnp.float32) -> Params:
 
 def unravel(spec: MLP, theta: Array, width: int) -> Params:
     """Flat parameters to layers; the inverse of `ravel`."""
-    params = []
-    for (inputs, outputs), part in zip(shapes(spec, width), layers(spec, width), strict=True):
-        block = theta[part].reshape(inputs + 1, outputs)
-        params.append((block[:-1], block[-1]))
-    return tuple(params)
+    return tuple((block[:-1], block[-1]) for block in blocks(spec, theta, width))
+
+
+def blocks(spec: MLP, values: _Vector, width: int) -> tuple[_Vector, ...]:
+    """For every layer its part of a (P,) vector, (inputs + 1, outputs): weights, and below them the biases."""
+    parts = zip(shapes(spec, width), layers(spec, width), strict=True)
+    return tuple(values[part].reshape(inputs + 1, outputs) for (inputs, outputs), part in parts)
 
 
 def logit(spec: MLP, params: Params, x: Array) -> Array:
@@ -122,12 +124,21 @@ def factors(spec: MLP, params: Params, x: Array) -> Factors:
 
 def jacobian(spec: MLP, params: Params, x: Array) -> Array:
     """J, (B, P): one flat gradient per row, in the order of `theta`."""
-    found = factors(spec, params, x)
-    blocks = [
-        (read[:, :, None] * slope[:, None, :]).reshape(x.shape[0], -1)
-        for read, slope in zip(found.inputs, found.slopes, strict=True)
+    return expand(factors(spec, params, x))
+
+
+def expand(rows: Factors) -> Array:
+    """J from its factors, (B, P)."""
+    parts = [
+        (read[:, :, None] * slope[:, None, :]).reshape(read.shape[0], -1)
+        for read, slope in zip(rows.inputs, rows.slopes, strict=True)
     ]
-    return jnp.concatenate(blocks, axis=1)
+    return jnp.concatenate(parts, axis=1)
+
+
+def squared(rows: Factors) -> Factors:
+    """The factors of J * J, elementwise."""
+    return Factors(rows.latent, tuple(read**2 for read in rows.inputs), tuple(slope**2 for slope in rows.slopes))
 
 
 def ravel(params: Params) -> Array:
@@ -163,8 +174,7 @@ def rows_of(spec: MLP, width: int, values: _Vector) -> tuple[_Vector, ...]:
 
     A row holds the weights that leave one input, or a layer's biases.
     """
-    parts = zip(shapes(spec, width), layers(spec, width), strict=True)
-    return tuple(values[part].reshape(inputs + 1, outputs)[:, 0] for (inputs, outputs), part in parts)
+    return tuple(block[:, 0] for block in blocks(spec, values, width))
 
 
 def check_rows(spec: MLP, width: int, values: Array | np.ndarray[Any, Any]) -> None:
@@ -174,9 +184,7 @@ def check_rows(spec: MLP, width: int, values: Array | np.ndarray[Any, Any]) -> N
     """
     if isinstance(values, jax.core.Tracer):
         return
-    known = np.asarray(values)
-    for layer, ((inputs, outputs), part) in enumerate(zip(shapes(spec, width), layers(spec, width), strict=True)):
-        block = known[part].reshape(inputs + 1, outputs)
+    for layer, block in enumerate(blocks(spec, np.asarray(values), width)):
         if np.any(block != block[:, :1]):
             raise ConfigurationError.invalid(
                 "prior_precision",
@@ -228,7 +236,7 @@ def push(rows: Factors, direction: Array) -> Array:
 
 def pull(rows: Factors, dual: Array) -> Array:
     r"""J' a of a vector with one entry per row, (P,)."""
-    blocks = [
+    parts = [
         (read.T @ (dual[:, None] * slope)).reshape(-1) for read, slope in zip(rows.inputs, rows.slopes, strict=True)
     ]
-    return jnp.concatenate(blocks)
+    return jnp.concatenate(parts)
