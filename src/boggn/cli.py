@@ -73,7 +73,9 @@ def paper(
     import optuna
 
     from boggn.paper import NAMES, Size, fitting, make
+    from boggn.product.worker import keep_compiled
 
+    keep_compiled()  # each run is a process of its own
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     size = Size(seeds, evals, jobs)
     sizes = {name: fitting(name, size) for name in NAMES} if figure is FigureName.all else {figure.value: size}
