@@ -26,7 +26,7 @@ from sklearn.svm import SVC
 
 import boggn
 from boggn import BOGGNSampler, belief, explain, prequential, recommend
-from boggn.bench import methods
+from boggn.bench import methods, tasks
 from boggn.errors import ClassifierError, ConfigurationError, StudyError
 from boggn.record import read
 
@@ -456,10 +456,15 @@ except boggn.BoggnError as error:
     assert text in done.stdout
 
 
+def _sampler(method: str) -> Any:
+    optimiser: Any = methods.get(method).start(tasks.get("branin"), 0, 10)
+    return optimiser.study.sampler
+
+
 def test_benchmarks_reach_them_by_their_options() -> None:
-    sampler = methods.get("boggn:classifier=forest,acquisition=pi").sampler(0)
+    sampler = _sampler("boggn:classifier=forest,acquisition=pi")
     assert isinstance(sampler, boggn.BOGGNSampler)
     assert (sampler.config.classifier, sampler.config.acquisition) == ("forest", "pi")
-    paper = methods.get("boggn-paper:classifier=svm").sampler(0)
+    paper = _sampler("boggn-paper:classifier=svm")
     assert isinstance(paper, boggn.BOGGNSampler)
     assert (paper.config.classifier, paper.config.search) == ("svm", "random")
