@@ -92,9 +92,9 @@ def _draw(request: Request) -> Drawn:
     caption = (
         f"One run of the paper's method on {SHOWN}. Left: outcomes, good (filled) or bad when they came, and the "
         "threshold. Middle: the distribution of all outcomes so far, every "
-        f"{SCHEDULE} iterations, with its gamma-quantile. Right: the share of good ones, and the labels that an "
-        f"iteration changed. The table has means over {request.seeds} seeds of training steps a fit and medians of the "
-        f"regret after {request.evals} evaluations, with each economy alone and with all four."
+        f"{SCHEDULE} iterations, with its gamma-quantile. Right: the share of good ones, and how many labels "
+        f"the iterations changed. The table has means over {request.seeds} seeds of training steps a fit and medians "
+        f"of the regret after {request.evals} evaluations, with each economy alone and with all four."
     )
     return Drawn(_picture(values), numbers, caption, _summary(jobs, rows))
 
@@ -152,31 +152,35 @@ def _picture(values: Floats) -> Any:
     with style.look():
         picture, ((left, middle, right),) = style.grid(1, 3, width=3.8, height=3.0)
         good = values <= np.array(thresholds)
+        scale = "log" if values.min() > 0 else "symlog"
         left.scatter(iteration[good], values[good], s=14, color=style.BLUE, label="good when it came")
         left.scatter(iteration[~good], values[~good], s=14, facecolors="none", edgecolors=style.RED, label="bad")
         left.plot(iteration, thresholds, color=style.BLACK, label="threshold")
-        left.set_yscale("symlog")
+        left.set_yscale(scale)
         left.set_xlabel("iteration")
         left.set_ylabel("outcome")
-        left.legend()
+        left.legend(loc="lower right")
         counts = range(SCHEDULE, len(values) + 1, SCHEDULE)
         for index, count in enumerate(counts):
             shade = 0.85 * (1 - (index + 1) / len(counts))
             middle.step(np.sort(values[:count]), np.arange(1, count + 1) / count, color=(shade, shade, 1), where="post")
             middle.plot(thresholds[count - 1], 1 / 3, "o", color=style.RED, markersize=3)
         middle.axhline(1 / 3, color=style.GREY, linestyle=":")
-        middle.set_xscale("symlog")
+        middle.set_xscale(scale)
         middle.set_xlabel("outcome")
         middle.set_ylabel("share of outcomes so far (darker: later)")
-        right.plot(iteration, shares, color=style.BLUE, label="share of good")
+        right.plot(iteration, shares, color=style.BLUE, label="share of good ones")
         right.axhline(1 / 3, color=style.GREY, linestyle=":")
         right.set_ylim(0, 1)
         right.set_xlabel("iteration")
         other = right.twinx()
-        other.bar(iteration, changes, color=style.ORANGE, alpha=0.6, label="labels changed")
+        other.step(iteration, np.cumsum(changes), color=style.ORANGE, where="post", label="labels changed so far")
         other.grid(visible=False)
-        right.legend(loc="upper left")
-        other.legend(loc="upper right")
+        other.spines["right"].set_visible(True)
+        other.set_ylabel("labels changed so far")
+        right.set_ylabel("share of good ones")
+        lines = [*right.get_lines()[:1], *other.get_lines()]
+        right.legend(lines, [str(line.get_label()) for line in lines], loc="upper left", bbox_to_anchor=(0.08, 1.0))
     return picture
 
 
