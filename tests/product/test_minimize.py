@@ -210,6 +210,7 @@ def test_threads_and_callbacks() -> None:
 
 INTERRUPTED = """
     import os, signal, sys, boggn
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     def objective(parameters):
         if len(study_of().trials) == 4:
             os.kill(os.getpid(), {signal})
