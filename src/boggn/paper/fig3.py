@@ -56,7 +56,7 @@ def _summary(found: dict[tuple[str, str], regret.Curves], methods: dict[str, str
 def _picture(found: dict[tuple[str, str], regret.Curves], methods: dict[str, str]) -> Any:
     with style.look():
         picture, axes = style.grid(2, 4, width=3.0, height=2.5, sharex=True)
-        for axis, task in zip(axes.ravel(), TASKS, strict=True):
+        for axis, task in zip(axes.ravel(), TASKS, strict=False):
             for colour, (name, label) in zip(style.PALETTE, methods.items(), strict=False):
                 regret.draw(axis, found[task, name], colour, label)
             axis.set_yscale("log")

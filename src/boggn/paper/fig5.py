@@ -97,7 +97,7 @@ def _scores(said: dict[Job, Prequential], model: str) -> dict[str, float]:
 def _picture(said: dict[Job, Prequential]) -> Any:
     with style.look():
         picture, axes = style.grid(2, 5, width=2.3, height=2.3, sharex=True, sharey=True)
-        for axis, model in zip(axes.ravel(), MODELS, strict=True):
+        for axis, model in zip(axes.ravel(), MODELS, strict=False):
             made = _together(said, model)
             bins = made.reliability(8)
             axis.plot([0, 1], [0, 1], color=style.GREY, linewidth=0.8)
