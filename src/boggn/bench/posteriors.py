@@ -16,11 +16,11 @@ import jax
 import numpy as np
 import optuna
 from optuna.samplers import RandomSampler
-from optuna.trial import FrozenTrial
 
 from boggn.belief import belief
 from boggn.bench import cost
 from boggn.bench.document import Section, Table
+from boggn.bench.rows import Job
 from boggn.config import PosteriorName
 from boggn.errors import ConfigurationError
 from boggn.maximise import BLOCK
@@ -69,26 +69,19 @@ def _own_cost(name: PosteriorName, trained: Structure) -> tuple[float, float]:
         return _milliseconds(lambda: condition(name, fit, key)), _milliseconds(lambda: _query(posterior, anchor, rows))
 
 
-def _told(count: int) -> list[FrozenTrial]:
-    """So many random trials of the objective of `cost`."""
+def _told(count: int) -> optuna.Study:
+    """A study of so many random trials of the objective of `cost`."""
     study = optuna.create_study(sampler=RandomSampler(seed=0))
     for _ in range(count):
         trial = study.ask(dict(cost.SPACE))
         study.tell(trial, cost.objective(trial.params))
-    return study.get_trials()
+    return study
 
 
-def _suggestion(sampler: BOGGNSampler, told: list[FrozenTrial], asks: int) -> str:
-    """Median milliseconds of a whole suggestion, each told before the next, after one that compiles."""
-    study = optuna.create_study(sampler=sampler)
-    study.add_trials(told)
-    taken = []
-    for _ in range(asks + 1):
-        began = time.perf_counter()
-        trial = study.ask(dict(cost.SPACE))
-        taken.append(time.perf_counter() - began)
-        study.tell(trial, cost.objective(trial.params))
-    return f"{1e3 * statistics.median(taken[1:]):.0f}"
+def _suggestion(spec: MLP, name: PosteriorName, told: int, asks: int) -> str:
+    """Median milliseconds of a whole suggestion."""
+    job = Job(cost.TASK.name, f"boggn:network={spec},posterior={name}", 0, told)
+    return f"{1e3 * statistics.median(cost.measure(job, asks)['ask_seconds']):.0f}"
 
 
 def sections(names: Sequence[str], sizes: Sequence[int], told: int, asks: int) -> list[Section]:
@@ -96,9 +89,7 @@ def sections(names: Sequence[str], sizes: Sequence[int], told: int, asks: int) -
     if unknown := [name for name in names if name not in NAMES]:
         raise ConfigurationError.invalid("names", unknown[0], "among " + ", ".join(NAMES))
     lines = []
-    trials = _told(told)
-    study = optuna.create_study()
-    study.add_trials(trials)
+    study = _told(told)
     width = belief(study, sampler=BOGGNSampler(seed=0))._fitted.encoding.width
     for size in sizes:
         spec = network_of(size, width)
@@ -112,8 +103,7 @@ def sections(names: Sequence[str], sizes: Sequence[int], told: int, asks: int) -
                 lines.append([str(count), name, f"left out: a factor of {8e-9 * count**2:.1f} GB", "", ""])
                 continue
             parts = [f"{part:.1f}" for part in _own_cost(name, trained)]
-            sampler = BOGGNSampler(seed=0, network=spec, posterior=name)
-            parts.append(_suggestion(sampler, trials, asks) if asks else "")
+            parts.append(_suggestion(spec, name, told, asks) if asks else "")
             lines.append([str(count), name, *parts])
     head = f"Milliseconds with {told} trials told: least of {REPEATS} runs, median of {asks} suggestions."
     table = Table.of(["parameters", "posterior", "condition", "query", "suggestion"], lines)

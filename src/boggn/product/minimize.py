@@ -11,15 +11,15 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, final
 
 import optuna
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.trial import FrozenTrial, Trial
 
 from boggn.errors import ConfigurationError, StudyError
 from boggn.product import ledger
 from boggn.product.owner import Owner
-from boggn.product.progress import Standing, showing
+from boggn.product.progress import showing
 from boggn.product.space import Space, parse_space, suggest
 from boggn.product.storage import open_storage
-from boggn.product.study import best_of, open_study, parse_directions, sampler_for
+from boggn.product.study import open_study, parse_directions, sampler_for, standing
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
@@ -85,10 +85,10 @@ def minimize(
     missing = n_trials - ledger.counted(study.get_trials(deepcopy=False))
     if missing > 0:
         with (
-            showing(progress, run.standing()) as show,
+            showing(progress, standing(study, n_trials)) as show,
             _quiet_if(progress or (progress is None and sys.stderr.isatty())),
         ):
-            told = [*callbacks, lambda *_: show(run.standing()), run.stop_if_hopeless]
+            told = [*callbacks, lambda *_: show(standing(study, n_trials)), run.stop_if_hopeless]
             study.optimize(run, missing, timeout, n_jobs, catch=(Exception,), callbacks=told)
     run.complain_if_hopeless()
     return study
@@ -121,12 +121,6 @@ class _Run:
             ledger.supersede(self.study, frozen)
             ledger.add_successor(self.study, frozen)
             raise
-
-    def standing(self) -> Standing:
-        """Where the study stands."""
-        trials = self.study.get_trials(deepcopy=False)
-        failed = sum(ledger.counts(trial) and trial.state == TrialState.FAIL for trial in trials)
-        return Standing(ledger.counted(trials), failed, best_of(self.study), self.n_trials)
 
     def stop_if_hopeless(self, study: Study, trial: FrozenTrial) -> None:
         """Ask Optuna to stop after too many failures in a row."""

@@ -17,6 +17,8 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from boggn.errors import ConfigurationError, StudyError
+from boggn.product import ledger
+from boggn.product.progress import Standing
 from boggn.product.space import Space, check_same, from_json, to_json
 from boggn.sampler import BOGGNSampler
 
@@ -92,26 +94,6 @@ def open_study(storage: BaseStorage | None, name: str | None, directions: Sequen
     return study
 
 
-def find_study(storage: BaseStorage, name: str | None, where: str) -> Study:
-    """A study that exists: the one of that name, or the only one there is."""
-    names = optuna.get_all_study_names(storage)
-    if name is None and len(names) == 1:
-        name = names[0]
-    if name is None or name not in names:
-        wanted = "which study is not said" if name is None else f"there is no study {name!r}"
-        there = ", ".join(map(repr, names)) or "none"
-        raise StudyError(f"In {where} {wanted}: there is {there}.")
-    return optuna.load_study(storage=storage, study_name=name)
-
-
-def space_of(study: Study) -> Space:
-    """The space that was kept with a study."""
-    stored = study.user_attrs.get(SPACE)
-    if stored is None:
-        raise StudyError(f"Study {study.study_name!r} was not made by boggn, so that its space is not known.")
-    return from_json(stored)
-
-
 def sampler_for(
     study: Study, space: Space, seed: int | None, options: Mapping[str, Any], sampler: BaseSampler | None = None
 ) -> BaseSampler:
@@ -165,6 +147,13 @@ def make_pruner(name: str, options: Mapping[str, Any]) -> BasePruner:
 def _argument(error: TypeError) -> str:
     """What Python says of an argument, without the function's name."""
     return str(error).rpartition("() ")[2]
+
+
+def standing(study: Study, total: int | None) -> Standing:
+    """Where a study stands that is to have so many trials; None: any number."""
+    trials = study.get_trials(deepcopy=False)
+    failed = sum(ledger.counts(trial) and trial.state == TrialState.FAIL for trial in trials)
+    return Standing(ledger.counted(trials), failed, best_of(study), total)
 
 
 def best_of(study: Study) -> str:

@@ -13,14 +13,12 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, final
 
-from optuna.trial import TrialState
-
 from boggn.errors import StudyError
 from boggn.product import ledger
 from boggn.product.plan import Plan
-from boggn.product.progress import Show, Standing, showing
+from boggn.product.progress import Show, showing
 from boggn.product.storage import locked
-from boggn.product.study import best_of
+from boggn.product.study import standing
 from boggn.product.worker import KNOWN_FAILURE, Orders, is_done, is_hopeless, lock_of, study_of
 
 if TYPE_CHECKING:
@@ -54,23 +52,16 @@ def run(plan: Plan, progress: bool | None) -> Run:
     with locked(lock_of(plan)):
         ledger.recover(study)
     team = _Team(plan, study)
-    with showing(progress, standing(study, plan)) as show, _signals(team):
+    with showing(progress, standing(study, plan.file.budget.trials)) as show, _signals(team):
         try:
             if is_done(study, plan, team.began) is None:
                 team.work(show)
         finally:
             team.disband()
-        show(standing(study, plan))
+        show(standing(study, plan.file.budget.trials))
     hopeless = is_hopeless(study, plan, team.began)
     reason = is_done(study, plan, team.began) or "it was stopped"
     return Run(study, reason, team.asked_to_stop > 0, hopeless is not None)
-
-
-def standing(study: Study, plan: Plan) -> Standing:
-    """Where the study stands."""
-    trials = study.get_trials(deepcopy=False)
-    failed = sum(ledger.counts(trial) and trial.state == TrialState.FAIL for trial in trials)
-    return Standing(ledger.counted(trials), failed, best_of(study), plan.file.budget.trials)
 
 
 @final
@@ -94,7 +85,7 @@ class _Team:
             for index, worker in list(self._workers.items()):
                 if worker.poll() is not None:
                     self._replace(index, worker.returncode)
-            show(standing(self._study, self._plan))
+            show(standing(self._study, self._plan.file.budget.trials))
 
     def stop(self, number: signal.Signals) -> None:
         """Ask the workers to finish or to give up."""

@@ -10,7 +10,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from boggn.product import ledger
 from boggn.product.plan import Plan
-from boggn.product.supervisor import Run, standing
+from boggn.product.study import standing
+from boggn.product.supervisor import Run
 
 MOST_SHOWN = 10
 """Of a front of several objectives."""
@@ -51,7 +52,7 @@ _READ = {
 
 def result_text(run: Run, plan: Plan) -> str:
     """How a run ended, and the best that was found."""
-    now = standing(run.study, plan)
+    now = standing(run.study, plan.file.budget.trials)
     lines = [f"{now.done} trials, {now.failed} of them failed; {run.reason}."]
     complete = run.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     best = run.study.best_trials if complete else []
