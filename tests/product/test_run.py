@@ -270,24 +270,28 @@ def test_a_trial_that_fails_is_tried_again_as_often_as_asked(folder: Path) -> No
 @on_linux
 @pytest.mark.parametrize("number", ["SIGINT", "SIGINT twice", "SIGKILL"])
 def test_a_run_that_is_stopped_goes_on(number: str, folder: Path) -> None:
-    path = write(folder, "command = 'sh -c \"sleep 2.125; echo {x}\"'")
+    go = folder / "go"
+    path = write(folder, f"command = 'sh -c \"until [ -e {go} ]; do sleep 0.1; done; echo {{x}}\"'")
     process = subprocess.Popen(
         command("run", path, "--workers", "2"), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    wait_until(lambda: len(processes_with("sleep 2.125")) >= 2)
+    wait_until(lambda: len(processes_with(f"until [ -e {go} ]")) == 2)
     process.send_signal(getattr(signal, number.split(maxsplit=1)[0]))
+    time.sleep(0.5)
     if number == "SIGINT twice":
-        time.sleep(0.5)
         process.send_signal(signal.SIGINT)
+    elif number == "SIGINT":
+        go.touch()
     _, told = process.communicate(timeout=120)
     assert "Traceback" not in told
     assert process.returncode == (-signal.SIGKILL if number == "SIGKILL" else 130)
-    wait_until(lambda: processes_with("sleep 2.125") == processes_with("boggn.product.worker") == [])
+    wait_until(lambda: processes_with(str(folder)) == [])
     states = [trial.state.name for trial in trials(path)]
     if number == "SIGINT":
         assert states == ["COMPLETE", "COMPLETE"]
     elif number != "SIGKILL":
         assert sorted(states) == ["FAIL", "FAIL", "WAITING", "WAITING"]
+    go.touch()
     assert spawn("run", path, "--workers", "2").returncode == 0
     ended = trials(path)
     assert [trial.state for trial in ended].count(TrialState.COMPLETE) == 4

@@ -72,6 +72,7 @@ class _Team:
         self._plan, self._study = plan, study
         self.began = time.time()
         self.asked_to_stop = 0
+        self._asked: signal.Signals | None = None
         self._workers: dict[int, subprocess.Popen[bytes]] = {}
         self._deaths = 0
         self._done = 0
@@ -85,13 +86,21 @@ class _Team:
             for index, worker in list(self._workers.items()):
                 if worker.poll() is not None:
                     self._replace(index, worker.returncode)
+            self._ask_to_stop()
             show(standing(self._study, self._plan.file.budget.trials))
 
     def stop(self, number: signal.Signals) -> None:
-        """Ask the workers to finish or to give up."""
+        """Ask the workers to finish (SIGINT) or to give up (SIGTERM)."""
+        self._asked = number
+        self._ask_to_stop()
+
+    def _ask_to_stop(self) -> None:
+        """Again at every look: a worker that was still starting did not hear it."""
+        if self._asked is None:
+            return
         for worker in self._workers.values():
             with suppress(ProcessLookupError):
-                worker.send_signal(number)
+                worker.send_signal(self._asked)
 
     def disband(self) -> None:
         """See that no worker is left, and give up what they had."""
@@ -109,8 +118,8 @@ class _Team:
     def _start(self, index: int) -> None:
         orders = Orders(str(self._plan.path), self._plan.data, index, self.began)
         with self._log(index).open("ab") as log:
-            worker = subprocess.Popen(
-                [sys.executable, "-m", "boggn.product.worker"],
+            worker = subprocess.Popen(  # noqa: S603 - our own module; the path is there for who reads `ps`
+                [sys.executable, "-m", "boggn.product.worker", str(self._plan.path)],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,

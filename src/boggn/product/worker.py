@@ -1,6 +1,6 @@
 """A worker: takes a trial, runs its process, tells how it ended, until there is nothing left to do.
 
-    python -m boggn.product.worker      with `Orders` as JSON on its standard input
+    python -m boggn.product.worker FILE      with `Orders` as JSON on its standard input
 
 SIGINT lets it finish its trial, SIGTERM makes it give up its trial; so does the death of the process that started it.
 """
