@@ -35,8 +35,12 @@ $(STAMP): constraints.txt pyproject.toml
 	@touch $@
 
 .PHONY: demo
-demo: $(STAMP) ## tune a small network on the digits data: about two minutes
-	$(BIN)/python examples/digits.py
+demo: $(STAMP) ## tune a small network on the digits data, compare with random search, report: about two minutes
+	$(BIN)/boggn run examples/digits/study.toml
+	$(BIN)/python examples/digits/compare.py
+	@echo "\nWhy the best trial was suggested, and all there is to see of the study:\n"
+	@$(BIN)/boggn explain examples/digits/study.toml
+	@$(BIN)/boggn report examples/digits/study.toml --out demo.html
 
 .PHONY: test
 test: lint $(STAMP) ## everything that must pass: lint, types, layers, tests, docs
@@ -104,5 +108,6 @@ constraints: ## write constraints.txt anew from the newest versions
 
 .PHONY: clean
 clean: ## remove .venv, caches and the demo's study
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache digits.db
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache demo.html \
+		examples/digits/*.trials examples/digits/*.db examples/digits/*.journal*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

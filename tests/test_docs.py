@@ -73,16 +73,3 @@ def test_python_blocks_run(path: Path, tmp_path: Path, environment: dict[str, st
     script = tmp_path / "page.py"
     script.write_text("\n".join(pages.python_blocks(path)), encoding="utf-8")
     run([script.name], tmp_path, environment)
-
-
-@pytest.mark.slow
-def test_digits_example_runs_and_resumes(tmp_path: Path, environment: dict[str, str]) -> None:
-    example = str(pages.ROOT / "examples" / "digits.py")
-    first = run([example, "--trials", "2", "--seeds", "1"], tmp_path, environment)
-    assert "Best trial: number" in first
-    assert "\x1b" not in first
-    second = run([example, "--trials", "12", "--seeds", "1"], tmp_path, environment)
-    assert "boggn, seed 0     10/12 trials" in second
-    third = run([example, "--trials", "12", "--seeds", "1"], tmp_path, environment)
-    assert third.count("12/12 trials are in the file already") == 2
-    assert "After 12 trials boggn was better on" in third

@@ -6,6 +6,7 @@ r"""A history -> a scikit-learn classifier of its good points: BORE, and with we
 | "pi"          | z_n = 1[y_n <= tau], so the probability is pi(x) = P(y <= tau | x)                            |
 | "ei"          | positives weigh w_n = (tau - y_n) / c, so the odds are E[w | x] and EI on tau is c times them  |
 | running       | a point without an outcome yet counts as one that is not good, which keeps others away        |
+| failed        | so does one that failed: its outcome is above every threshold                                  |
 
 There is no posterior: a classifier is asked for its probabilities alone, never for gradients.
 """
@@ -91,9 +92,10 @@ def fit(config: Config, encoding: Encoding, history: History, seed: list[int]) -
     if labels.z.min() == labels.z.max():
         return "all outcomes are of one class"
     observed, running = encoding.encode(history.units), encoding.encode(history.running)
-    rows = np.vstack([observed[labels.row], running])
-    z = np.concatenate([labels.z, np.zeros(len(running))]).astype(np.intp)
-    weight = {"sample_weight": np.concatenate([labels.weight, np.ones(len(running))])} if weighted else {}
+    bad = np.vstack([running, encoding.encode(history.failed)])
+    rows = np.vstack([observed[labels.row], bad])
+    z = np.concatenate([labels.z, np.zeros(len(bad))]).astype(np.intp)
+    weight = {"sample_weight": np.concatenate([labels.weight, np.ones(len(bad))])} if weighted else {}
     classifier = make(config.classifier, seed[0] >> 1)  # some take a random state of 31 bits only
     with _blamed(classifier):
         classifier.fit(rows, z, **weight)

@@ -18,7 +18,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from boggn import bore
+from boggn import bore, success
 from boggn.acquisition import log_expected_improvement, log_probability_of_improvement
 from boggn.config import Config
 from boggn.encoding import Encoding
@@ -61,7 +61,10 @@ def fit(config: Config, encoding: Encoding, history: History, seed: list[int], m
     if config.classifier is not None:
         return bore.fit(config, encoding, history, seed)
     with jax.enable_x64(True):
-        return fit_surrogate(config, encoding, history, seed, memory)
+        surrogate = fit_surrogate(config, encoding, history, seed, memory)
+        if isinstance(surrogate, str) or len(history.failed) == 0:
+            return surrogate
+        return surrogate.cautious(success.fit(config, encoding, history, memory))
 
 
 def random_suggestion(encoding: Encoding, seed: list[int], reason: str) -> Suggestion:
@@ -93,6 +96,7 @@ class Report(NamedTuple, Generic[Column]):
     log_ei: Column
     mean: Column
     variance: Column
+    log_success: Column
 
 
 def report(surrogate: Surrogate, rows: Floats) -> Report[Floats]:
@@ -116,13 +120,14 @@ def _report(surrogate: Conditioned, rows: Array) -> Report[Array]:
     log_ei = log_pi
     if acquisition.head.warp is not None:
         log_ei = log_expected_improvement(point, acquisition.incumbent, acquisition.head.warp)
-    return Report(acquisition(point), log_pi, log_ei, point.mean, point.variance)
+    log_success = surrogate.log_success(rows)
+    return Report(acquisition(point) + log_success, log_pi, log_ei, point.mean, point.variance, log_success)
 
 
 @jax.jit
 def _gradients(surrogate: Conditioned, rows: Array) -> tuple[Array, Array]:
     def total(points: Array) -> tuple[Array, Array]:
-        values = surrogate.acquisition(surrogate.moments(points))
+        values = surrogate.value(points)
         return values.sum(), values
 
     (_, values), slopes = jax.value_and_grad(total, has_aux=True)(rows)
@@ -169,6 +174,7 @@ def _judged(surrogate: AnySurrogate, block: Floats) -> dict[str, float]:
     if isinstance(surrogate, bore.ClassifierSurrogate):
         return surrogate.judged(block[:1])
     report = jax.tree.map(lambda column: float(np.asarray(column)[0]), _report(surrogate.conditioned, block))
+    failing = {} if surrogate.conditioned.success is None else {"success": math.exp(report.log_success)}
     return {
         "acquisition": report.value,
         "pi": math.exp(report.log_pi),
@@ -176,4 +182,5 @@ def _judged(surrogate: AnySurrogate, block: Floats) -> dict[str, float]:
         "ei": math.exp(report.log_ei) * surrogate.scale.span,
         "mean": report.mean,
         "deviation": math.sqrt(report.variance),
+        **failing,
     }

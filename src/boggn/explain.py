@@ -35,6 +35,8 @@ class Model:
     class_probability: float | None
     ratio: float | None
     expected_improvement: float | None
+    success: float | None
+    """The probability that the trial does not fail; None where none had failed, or in a classifier's own."""
     acquisition: float
     fit_seconds: float
     maximise_seconds: float
@@ -89,6 +91,7 @@ def _model(record: dict[str, Any], better: Literal["<=", ">="]) -> Model:
         class_probability=record.get("pi"),
         ratio=record.get("ratio"),
         expected_improvement=record.get("ei"),
+        success=record.get("success"),
         acquisition=record["acquisition"],
         fit_seconds=record["fit_seconds"],
         maximise_seconds=record["maximise_seconds"],
@@ -124,6 +127,8 @@ def _describe(model: Model) -> list[str]:
         lines.append(f"  P(outcome {model.better} {model.threshold:.6g}) = {model.class_probability:.3g}; {chance}")
     if model.expected_improvement is not None:
         lines.append(f"  expected improvement on {best}: {model.expected_improvement:.3g}")
+    if model.success is not None:
+        lines.append(f"  P(the trial does not fail) = {model.success:.3g}")
     lines.append(f"  took {1e3 * model.fit_seconds:.1f} ms to fit and {1e3 * model.maximise_seconds:.1f} ms to search")
     return lines
 

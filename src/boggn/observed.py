@@ -5,6 +5,7 @@ r"""What has been observed, arranged in the padded arrays that a classifier is f
 | `History`  | all that is visible: unit rows and outcomes of finished trials, unit rows of running ones     |
 | `Observed` | unit rows and outcomes in the order of the history, with the scale of the outcomes            |
 | schedule   | prior scales are learned from the first n_k observations, n_k growing by a fixed ratio       |
+| `failed`   | unit rows of trials without an outcome: above every threshold, as it were                     |
 """
 
 from __future__ import annotations
@@ -41,6 +42,14 @@ class History:
     values: Floats
     running: Floats
     numbers: tuple[int, ...]
+    failed: Floats
+    failed_numbers: tuple[int, ...]
+
+    @property
+    def tried(self) -> int:
+        """Trials that tell something; failures tell nothing before there are outcomes to compare them with."""
+        count = len(self.values)
+        return count + len(self.failed) if count > 1 else count
 
 
 class Observed(NamedTuple):
@@ -96,33 +105,55 @@ def arrange(config: Config, encoding: Encoding, observed: Observed, running: Flo
         gamma = config.proportion(count)
         labels = label(observed.values, gamma, weighting="ei" if config.acquisition == "ei" else "pi")
         z, weight, row = labels.z, labels.weight, labels.row
-    rows = np.vstack([encoding.encode(observed.units[row]), encoding.encode(running)])
-    size = bucket(len(rows), BUCKETS)
-    width = padded_width(encoding.width)
-    column = np.zeros(width, dtype=np.int32)
-    column[: encoding.width] = encoding.parameter_of_column
+    units = np.vstack([observed.units[row], running])
+    size = bucket(len(units), BUCKETS)
     waiting = np.zeros(size)
-    waiting[len(row) : len(rows)] = 1.0
-    # `device_put` because each new shape given to `jnp.asarray` is compiled.
-    put = jax.device_put
+    waiting[len(row) : len(units)] = 1.0
     utility = observed.scale.utility(observed.values)
     interval = None
     if isinstance(config.thresholds, int):
         ends = intervals(utility, cuts(utility, config.thresholds, config.proportion(count)))
         everywhere = np.broadcast_to([-np.inf, np.inf], (size - count, 2))
-        interval = put(np.concatenate([ends, everywhere]))
+        interval = _put(np.concatenate([ends, everywhere]))
     data = Data(
-        rows=put(np.pad(rows, ((0, size - len(rows)), (0, width - encoding.width)))),
-        utility=put(_padded(utility[row], size)),
-        z=put(_padded(z, size)),
-        weight=put(_padded(weight, size)),
-        column=put(column),
-        length_prior=put(np.float64(length_prior(encoding.n_parameters))),
+        utility=_put(_padded(utility[row], size)),
+        z=_put(_padded(z, size)),
+        weight=_put(_padded(weight, size)),
         thresholds="several" if isinstance(config.thresholds, int) else config.thresholds,
         link=config.link,
         interval=interval,
+        **_placed(encoding, units, size),
     )
-    return data, put(waiting)
+    return data, _put(waiting)
+
+
+def arrange_classes(config: Config, encoding: Encoding, units: Floats, z: Floats) -> Data:
+    """Encoded and padded points of two classes that are given."""
+    size = bucket(len(units), BUCKETS)
+    return Data(
+        utility=_put(np.zeros(size)),
+        z=_put(_padded(z, size)),
+        weight=_put(_padded(np.ones(len(units)), size)),
+        thresholds="one",
+        link=config.link,
+        **_placed(encoding, units, size),
+    )
+
+
+def _placed(encoding: Encoding, units: Floats, size: int) -> dict[str, Array]:
+    """What `Data` says of where the points are."""
+    width = padded_width(encoding.width)
+    column = np.zeros(width, dtype=np.int32)
+    column[: encoding.width] = encoding.parameter_of_column
+    rows = encoding.encode(units)
+    return {
+        "rows": _put(np.pad(rows, ((0, size - len(rows)), (0, width - encoding.width)))),
+        "column": _put(column),
+        "length_prior": _put(np.float64(length_prior(encoding.n_parameters))),
+    }
+
+
+_put = jax.device_put  # because each new shape given to `jnp.asarray` is compiled
 
 
 def _padded(array: Floats, size: int) -> Floats:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 KEY = "boggn"
+RETRY_HISTORY = "retry_history"
+"""Where Optuna keeps, on a trial that repeats others, their numbers."""
 _CHUNK = 2045
 """Some relational storages hold no longer text in one attribute; Optuna's own samplers keep to this length too."""
 

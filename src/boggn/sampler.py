@@ -28,7 +28,7 @@ from boggn.config import (
 )
 from boggn.errors import ConfigurationError, StudyError
 from boggn.network.spec import Network
-from boggn.record import running_params
+from boggn.record import RETRY_HISTORY, running_params
 from boggn.record import write as write_record
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class BOGGNSampler(BaseSampler):
 
         others = [other for other in study.get_trials(deepcopy=False) if other.number != trial.number]
         history = _history(others, _sign(study), encoding, self._rows)
-        if len(history.values) < self.config.n_startup_trials:
+        if history.tried < self.config.n_startup_trials:
             return engine.startup_point(encoding, self._entropy("startup"), trial.number)
         seed = self._entropy("suggest", trial.number)
         try:
@@ -324,9 +324,27 @@ def _history(trials: Sequence[FrozenTrial], sign: float, encoding: Encoding, row
     ]
     waiting = [running_params(trial, space) for trial in trials if trial.state == TrialState.RUNNING]
     running = [encoding.to_unit(params) for params in waiting if encoding.contains(params)]
+    failures = _failures(trials)
+    failed = [
+        (row, trial.number) for row, trial in zip(rows.of(failures, encoding), failures, strict=True) if row is not None
+    ]
     units, values, numbers = zip(*kept, strict=True) if kept else ((), (), ())
+    failed_units, failed_numbers = zip(*failed, strict=True) if failed else ((), ())
     shape = (-1, encoding.n_parameters)
-    return History(np.reshape(units, shape), np.array(values, dtype=np.float64), np.reshape(running, shape), numbers)
+    return History(
+        units=np.reshape(units, shape),
+        values=np.array(values, dtype=np.float64),
+        running=np.reshape(running, shape),
+        numbers=numbers,
+        failed=np.reshape(failed_units, shape),
+        failed_numbers=failed_numbers,
+    )
+
+
+def _failures(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    """Trials that failed for good: what was tried again, perhaps after a power cut, says nothing of its point."""
+    again = {number for trial in trials for number in trial.system_attrs.get(RETRY_HISTORY, ())}
+    return [trial for trial in trials if trial.state == TrialState.FAIL and trial.number not in again]
 
 
 def _outcome(trial: FrozenTrial, sign: float, middle: float | None) -> float | None:

@@ -4,6 +4,7 @@ r"""A classifier fitted to a history, conditioned on it, and ready to be searche
 |---------------|---------------------------------------------------------------------------------------|
 | `Surrogate`   | what the engine searches and records                                                   |
 | `Conditioned` | a posterior with the incumbent x* and the acquisition, as compiled code takes it         |
+| `success`     | where trials have failed: the classifier of those that did not                            |
 | `Memory`      | fits already made, by the bytes they were made from: a saving of time, never of information |
 
 Two networks, one seam: the wide one with its closed-form prior, and the multilayer perceptron, linearised at its mode.
@@ -85,7 +86,10 @@ class Posterior(Protocol):
         """Of the latent at encoded rows: mean, variance, and covariance with that at the anchor."""
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["posterior", "anchor", "acquisition"], meta_fields=[])
+_CONDITIONED = ["posterior", "anchor", "acquisition", "success"]
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=_CONDITIONED, meta_fields=[])
 @dataclass(frozen=True)
 class Conditioned:
     """What compiled code needs: a posterior, the encoded incumbent, and what is to be maximised."""
@@ -93,10 +97,19 @@ class Conditioned:
     posterior: Posterior
     anchor: Anchor
     acquisition: Acquisition
+    success: Conditioned | None = None
 
     def moments(self, rows: Array) -> Moments:
         """Of the latent at encoded rows."""
         return Moments(*self.posterior.anchored_moments(rows, self.anchor))
+
+    def log_success(self, rows: Array) -> Array:
+        """log P(no failure | x)."""
+        return jnp.zeros(len(rows), rows.dtype) if self.success is None else self.success.value(rows)
+
+    def value(self, rows: Array) -> Array:
+        """What encoded rows are worth: a failure is above every threshold, so log P(no failure) is a summand."""
+        return self.acquisition(self.moments(rows)) + self.log_success(rows)
 
 
 @dataclass(frozen=True)
@@ -112,6 +125,11 @@ class Surrogate:
     """How the history's outcomes are read as utilities."""
     width: int
     record: dict[str, Any]
+
+    def cautious(self, success: Conditioned) -> Surrogate:
+        """The same, aware of where trials fail."""
+        conditioned, searched = (replace(each, success=success) for each in (self.conditioned, self.searched))
+        return replace(self, conditioned=conditioned, searched=searched)
 
 
 class _Request(NamedTuple):
@@ -215,9 +233,10 @@ def _believed(head: Head, waiting: Array) -> Array:
 
 
 @partial(jax.jit, static_argnames=("kind",))
-def _condition_wide(
+def condition_wide(
     hyper: Array, data: Data, waiting: Array, tau: Array, features: WideFeatures | None, kind: Kind
 ) -> tuple[FunctionPosterior | FeaturePosterior, Array, Conditioned, Array]:
+    """The wide network's posterior, its log evidence, what is to be maximised, and the ranking of the rows."""
     likelihood, head, log_jacobian = evidence.likelihood_of(hyper, data)
     prior = evidence.prior_of(hyper, data)
     posterior: FunctionPosterior | FeaturePosterior
@@ -265,7 +284,7 @@ def _wide(request: _Request) -> _Fitted | None:
     features = None
     if isinstance(network, Wide) and network.units is not None:
         features = WideFeatures.draw(np.random.default_rng(HIDDEN_LAYER), columns, network.units)
-    posterior, log_evidence, conditioned, ranked = _condition_wide(
+    posterior, log_evidence, conditioned, ranked = condition_wide(
         fit.hyper, request.data, request.waiting, request.tau, features, kind=kind
     )
     searched = conditioned

@@ -53,6 +53,20 @@ def test_boosting_is_pruned(folder: Path) -> None:
     assert len(study.trials[0].intermediate_values) == 60
 
 
+def test_digits_and_their_comparison(folder: Path) -> None:
+    path = taken("digits", folder)
+    assert spawn("run", path, "--set", "budget.trials=3").returncode == 0
+    study = study_of(load(path))
+    assert all(0.0 < trial.user_attrs["worst_fold"] <= trial.value <= 1.0 for trial in study.trials)
+    compare = [path.with_name("compare.py"), "--seeds", 1, "--trials"]
+    said = python(*compare, 2)
+    assert "\x1b" not in said
+    assert "boggn, seed 0" in said
+    grown = python(*compare, 12)
+    assert "random search   12 trials" in grown
+    assert python(*compare, 12).splitlines()[-6:] == grown.splitlines()[-6:]
+
+
 def test_coffee_by_hand(folder: Path) -> None:
     path = taken("coffee", folder)
     assert "3 told." in python(path.with_name("taste.py"), "--simulate", "--cups", 3)

@@ -19,7 +19,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from boggn.product.owner import Owner
 from boggn.product.process import kill_strays
-from boggn.record import KEY
+from boggn.record import KEY, RETRY_HISTORY
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
@@ -41,8 +41,8 @@ SILENCE_SECONDS = 300.0
 INTERRUPTIONS = 5
 """A trial that was interrupted so often may be what kills its workers: it is then a failure."""
 
-FAILED_TRIAL, RETRY_HISTORY = "failed_trial", "retry_history"
-"""Where Optuna keeps the first trial of a retry, and all of them: `RetryHeartbeatStaleTrialCallback` reads them."""
+FAILED_TRIAL = "failed_trial"
+"""Where Optuna keeps the first trial of a retry: `RetryHeartbeatStaleTrialCallback` reads it."""
 
 WAITING, RUNNING, FAILED = (TrialState.WAITING,), (TrialState.RUNNING,), (TrialState.FAIL,)
 
