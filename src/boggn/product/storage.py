@@ -48,6 +48,9 @@ def open_storage(name: str | os.PathLike[str], *, tries: int = 10) -> BaseStorag
     except (OSError, ImportError, ValueError, StorageInternalError) as error:
         if isinstance(error, ConfigurationError):
             raise
+        if isinstance(error.__cause__, ModuleNotFoundError):
+            needed = error.__cause__.name
+            raise StudyError(f"Storage {text!r} needs the package {needed!r}: pip install {needed}") from error
         cause = str(error).strip().splitlines() or [type(error).__name__]
         raise StudyError(f"Storage {text!r} cannot be opened: {cause[0]} Give {ADDRESSES}.") from error
     except Exception as error:
