@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -24,9 +25,6 @@ app = typer.Typer(
 )
 
 
-app.add_typer(bench)
-
-
 def _version(wanted: bool) -> None:
     if wanted:
         from boggn import __version__
@@ -37,12 +35,29 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
 ) -> None:
     del version, debug
+    if context.invoked_subcommand in {"bench", "dashboard", "paper"}:  # they have something to put in order
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+for command in (
+    commands.init,
+    commands.run,
+    commands.ask,
+    commands.tell,
+    commands.explain,
+    commands.report,
+    commands.dashboard,
+):
+    app.command()(command)
+app.command()(commands.schema)
+app.add_typer(bench)
 
 
 class FigureName(enum.StrEnum):
@@ -84,19 +99,6 @@ def paper(
             typer.echo(path)
 
 
-for command in (
-    commands.init,
-    commands.run,
-    commands.ask,
-    commands.tell,
-    commands.explain,
-    commands.report,
-    commands.dashboard,
-):
-    app.command()(command)
-app.command()(commands.schema)
-
-
 def main() -> None:
     """Run the command line. A failure is one line; --debug shows where it came from."""
     debug = "--debug" in sys.argv[1:]
@@ -107,9 +109,17 @@ def main() -> None:
             raise
         _complain(f"boggn: {error}")
         sys.exit(2)
+    except OSError as error:
+        if debug:
+            raise
+        _complain(f"boggn: {error.filename or 'a file'}: {error.strerror or error}. May it be read and written?")
+        sys.exit(2)
     except Exception as error:
         if debug:
             raise
+        if type(error).__name__ == "StorageInternalError":
+            _complain(f"boggn: the storage cannot be used any more: {error}. Is it there, and may it be written?")
+            sys.exit(2)
         _complain(f"boggn: unforeseen: {type(error).__name__}: {error} (--debug, before the command, shows where)")
         sys.exit(3)
 

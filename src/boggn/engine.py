@@ -120,8 +120,7 @@ def _report(surrogate: Conditioned, rows: Array) -> Report[Array]:
     log_ei = log_pi
     if acquisition.head.warp is not None:
         log_ei = log_expected_improvement(point, acquisition.incumbent, acquisition.head.warp)
-    log_success = surrogate.log_success(rows)
-    return Report(acquisition(point) + log_success, log_pi, log_ei, point.mean, point.variance, log_success)
+    return Report(surrogate.value(rows), log_pi, log_ei, point.mean, point.variance, surrogate.log_success(rows))
 
 
 @jax.jit

@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 
 def fit(config: Config, encoding: Encoding, history: History, memory: Memory) -> Conditioned:
-    """Its value is log P(success | x)."""
+    """Its acquisition is log P(success | x)."""
     units = np.vstack([history.units, history.failed])
     z = np.repeat([1.0, 0.0], [len(history.units), len(history.failed)])
     order = np.argsort([*history.numbers, *history.failed_numbers])

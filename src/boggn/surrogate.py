@@ -86,6 +86,8 @@ class Posterior(Protocol):
         """Of the latent at encoded rows: mean, variance, and covariance with that at the anchor."""
 
 
+CAUTION = 4.0
+"""Power of P(no failure). One would do if it were exact; Laplace's is too unsure of itself where trials always fail."""
 _CONDITIONED = ["posterior", "anchor", "acquisition", "success"]
 
 
@@ -105,11 +107,13 @@ class Conditioned:
 
     def log_success(self, rows: Array) -> Array:
         """log P(no failure | x)."""
-        return jnp.zeros(len(rows), rows.dtype) if self.success is None else self.success.value(rows)
+        if self.success is None:
+            return jnp.zeros(len(rows), rows.dtype)
+        return self.success.acquisition(self.success.moments(rows))
 
     def value(self, rows: Array) -> Array:
         """What encoded rows are worth: a failure is above every threshold, so log P(no failure) is a summand."""
-        return self.acquisition(self.moments(rows)) + self.log_success(rows)
+        return self.acquisition(self.moments(rows)) + CAUTION * self.log_success(rows)
 
 
 @dataclass(frozen=True)

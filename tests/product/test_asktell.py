@@ -95,7 +95,7 @@ WRONG: list[tuple[Any, str]] = [
     ({"trial": 0, "value": 1, "failed": "no"}, "either a value, values or failed"),
     ({"trial": 0, "value": "1"}, "which is not a number"),
     ({"trial": 0, "value": None}, "which is not a number"),
-    ('{"trial": 0, "value": NaN}', "which is not a number"),
+    ('{"trial": 0, "value": NaN}', "NaN: has it failed?"),
     ({"trial": 0, "values": [1, 2]}, "needs 1 value(s)"),
     ({"trial": 0, "vale": 1}, "no 'vale'"),
     ({"trial": 0, "value": 1, "metrics": 3}, "must be a table"),

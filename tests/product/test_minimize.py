@@ -1,6 +1,7 @@
 """`boggn.minimize`: one call, that goes on where the last one was, and says what was wrong with the question."""
 
 import inspect
+import math
 import os
 import signal
 import subprocess
@@ -60,7 +61,7 @@ def test_a_parameter_may_be_written_in_short(written: Any, distribution: Any) ->
     [
         ({}, "one parameter at least"),
         ([("x", (0, 1))], "a dictionary"),
-        ({3: (0, 1)}, "parameters' names"),
+        ({3: (0, 1)}, "whose keys are names"),
         ({"x": (1.0, 0.0)}, "`x` is an empty range: low 1.0 is above high 0.0"),
         ({"x": (0.0, 1.0, "log")}, "`x` is on a logarithmic scale, so its low must be above 0"),
         ({"x": (0.0, float("inf"))}, "`x.high` must be a finite number"),
@@ -99,6 +100,7 @@ def test_a_wrong_space_is_refused_with_the_parameter_and_what_is_allowed(space: 
         ({"gama": 0.3}, "no such option"),
         ({"gamma": 3}, "`gamma` must be"),
         ({"sampler": "tpe"}, "an Optuna sampler or None"),
+        *[({"timeout": wrong}, "`timeout` must be a number of seconds above 0") for wrong in ("10m", -1, 0, math.nan)],
     ],
     ids=repr,
 )
@@ -155,13 +157,20 @@ def test_the_seed_decides_and_is_kept_with_the_study(tmp_path: Path) -> None:
 
 
 def test_values_of_numpy_count_and_what_is_no_number_fails_its_trial() -> None:
-    returned = iter([np.float32(1.0), np.array(2.0), 3, None, "4", [5.0, 6.0], float("nan"), True, float("inf")])
-    study = boggn.minimize(lambda _: next(returned), {"x": (0.0, 1.0)}, 9, **CHEAP)
-    assert [trial.state.name[0] for trial in study.trials] == list("CCCFFFFFC")
+    returned = iter([np.float32(1.0), np.array(2.0), 3, None, "4", [5.0, 6.0], math.nan, True, math.inf, -math.inf])
+    study = boggn.minimize(lambda _: next(returned), {"x": (0.0, 1.0)}, 10, **CHEAP)
+    assert [trial.state.name[0] for trial in study.trials] == list("CCCFFFFFCF")
     reasons = [trial.user_attrs.get("failure", "") for trial in study.trials]
     assert "returned None, which is not a number" in reasons[3]
     assert "2 values where the study has 1" in reasons[5]
     assert "NaN" in reasons[6]
+    assert "-inf, and nothing could be better" in reasons[9]
+
+
+def test_a_script_that_leaves_ends_its_trial_and_not_the_study() -> None:
+    study = boggn.minimize(lambda _: sys.exit("no data"), {"x": (0.0, 1.0)}, 2, **CHEAP)
+    assert [trial.state.name[0] for trial in study.trials] == ["F", "F"]
+    assert study.trials[0].user_attrs["failure"] == "SystemExit: no data"
 
 
 def test_several_directions_with_another_sampler() -> None:

@@ -1,6 +1,7 @@
 """`boggn run` with real processes: whatever an objective does, its trial says why, and the study goes on."""
 
 import json
+import math
 import os
 import random
 import signal
@@ -84,6 +85,9 @@ case "$1" in
   closed) exec >&- 2>&-; sleep 0.1 ;;
   space) sed -i 's/high = 1.0/high = 2.0/' study.toml; echo 9.5 ;;
   bool) echo True ;;
+  endless) echo -inf ;;
+  worst) echo inf ;;
+  red) printf '\\033[31m10.5\\033[0m\\n' ;;
   units) echo '12 ms' ;;
 esac
 """
@@ -109,6 +113,9 @@ REASONS: dict[str, str | float] = {
     "daemon": 8.5,
     "closed": "it printed nothing",
     "space": 9.5,
+    "endless": "its last line has -inf, and nothing could be better",
+    "worst": math.inf,
+    "red": 10.5,
     "bool": "'True', which is not a number",
     "units": "'ms', which is not a number",
 }
@@ -181,6 +188,14 @@ def test_failures_in_a_row_end_the_run_with_status_1(folder: Path) -> None:
     path.write_text(path.read_text(encoding="utf-8").replace("exit 7", "echo 1"), encoding="utf-8")
     assert spawn("run", path).returncode == 0  # put right, it goes on
     assert [trial.state.name[0] for trial in trials(path)] == list("FFFC")
+
+
+@pytest.mark.slow
+def test_a_run_whose_trials_all_fail_has_status_1(folder: Path) -> None:
+    path = write(folder, "command = 'sh -c false {x}'")
+    done = spawn("run", path)
+    assert done.returncode == 1
+    assert "4 trials: 4 failed. The end" in done.stdout
 
 
 # ------------------------------------------------------------------------------------------------ what objectives say

@@ -13,6 +13,7 @@ from optuna.storages.journal import JournalFileBackend
 
 from boggn.errors import ConfigurationError, StudyError
 from boggn.product.source import find
+from boggn.product.storage import open_storage, shown
 
 
 def named(where: object, name: str | None = None) -> str:
@@ -52,6 +53,53 @@ def test_nothing_is_made_or_changed(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="none of Optuna"):
         named(other)
     assert other.read_bytes() == before
+
+
+STUDY = "[objective]\ncommand = 'echo {x}'\n[space]\nx = [1, 2]\n[budget]\ntrials = 1\n"
+
+
+def test_a_study_file_that_was_never_run_has_no_study_yet(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY, encoding="utf-8")
+    with pytest.raises(StudyError, match=r"no study 'study' of .*study\.toml yet: `boggn run .*` begins it"):
+        named(path)
+    assert list(tmp_path.iterdir()) == [path]
+    assert find(str(path), None, make=True).study.study_name == "study"
+    assert named(path) == "study"
+    with pytest.raises(StudyError, match="no study 'other'"):
+        named(path, "other")
+
+
+def test_two_files_that_may_have_the_study_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY, encoding="utf-8")
+    for name in ("study.db", "study.journal"):
+        path.with_name(name).touch()
+    with pytest.raises(ConfigurationError, match=r"there are study\.db and study\.journal: say with `study\.storage`"):
+        named(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [
+        ("postgresql://lab:s3@cr:et@host/x", "postgresql://lab:***@host/x"),
+        ("redis://:secret@host:6379", "redis://:***@host:6379"),
+        ("postgresql:///x?user=a&password=secret&host=b", "postgresql:///x?user=a&password=***&host=b"),
+        ("postgresql://lab@host/x", "postgresql://lab@host/x"),
+        ("a/study.db", "a/study.db"),
+    ],
+)
+def test_a_password_is_not_printed(name: str, printed: str) -> None:
+    assert shown(name) == printed
+
+
+def test_what_cannot_be_opened_is_told_with_a_remedy_and_without_its_password(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=r"nosuch://u:\*\*\*@h' is of no known kind\. Give a file"):
+        open_storage("nosuch://u:secret@h")
+    with pytest.raises(StudyError, match=r"there is no folder"):
+        open_storage(tmp_path / "none" / "study.db")
+    with pytest.raises(StudyError, match=r"needs the package 'MySQLdb': pip install MySQLdb"):
+        open_storage("mysql://u:secret@h/x")
 
 
 def test_an_unknown_address_is_refused() -> None:

@@ -9,7 +9,7 @@ import pytest
 from boggn.product import definition
 from boggn.product.definition import schema
 from boggn.product.lines import line_of
-from boggn.product.placeholders import fill, names_in, quoted
+from boggn.product.placeholders import fill, quoted, unknown_in, used_in
 from boggn.product.studyfile import load
 from commandline import call
 
@@ -42,9 +42,9 @@ BROKEN: dict[str, tuple[str, int | None, str]] = {
     "wrong type": (
         changed("trials = 3", 'trials = "three"'),
         11,
-        "`budget.trials` must be a valid integer, but got 'three'",
+        "`budget.trials` must be a whole number, but got 'three'",
     ),
-    "negative": (changed("trials = 3", "trials = -3"), 11, "greater than or equal to 1, but got -3"),
+    "negative": (changed("trials = 3", "trials = -3"), 11, "must be 1 or more, but got -3"),
     "misspelt key": (changed("trials = 3", "trails = 3"), 11, "Did you mean `trials`?"),
     "misspelt table": (changed("[budget]", "[bugdet]"), 10, "Did you mean `budget`?"),
     "not TOML": (changed("trials = 3", "trials = three"), 11, "not TOML"),
@@ -55,13 +55,13 @@ BROKEN: dict[str, tuple[str, int | None, str]] = {
         "an empty range: low 1.0 is above high 0.0",
     ),
     "log of 0": (changed("high = 1.0", "high = 1.0, log = true"), 8, "its low must be above 0, but is 0.0: take the"),
-    "no high": (changed(", high = 1.0", ""), 8, "`x` needs `high`"),
+    "no high": (changed(", high = 1.0", ""), 8, "`space.x` needs `high`"),
     "wrong parameter": (
         changed("{ low = 0.0, high = 1.0 }", '"0 to 1"'),
         8,
-        "`x` must be { low = …, high = … } or a list",
+        "`space.x` must be { low = …, high = … } or a list",
     ),
-    "unknown setting": (changed("high = 1.0", "high = 1.0, scale = 3"), 8, "`x` has no setting `scale`"),
+    "unknown setting": (changed("high = 1.0", "high = 1.0, scale = 3"), 8, "`space.x` has no setting `scale`"),
     "unknown placeholder": (changed("echo {x}", "echo {x} {y}"), 5, "{y}, which is no parameter: the parameters are x"),
     "reserved name": (changed("x = {", "x = [1, 2]\ntrial = {"), 9, "give the parameter another name"),
     "command not found": (
@@ -95,13 +95,20 @@ BROKEN: dict[str, tuple[str, int | None, str]] = {
     "no pattern": (GOOD + '[result]\nread = "regex"\n', 13, "`result.pattern` is needed"),
     "groups": (GOOD + '[result]\nread = "regex"\npattern = "x"\n', 14, "0 groups, but needs one per objective: 1"),
     "sampler option": (GOOD + "[sampler]\ngamma = 2\n", 13, "`gamma` must be"),
-    "no such option": (GOOD + "[sampler]\ngama = 2\n", 13, "'gama'"),
+    "no such option": (GOOD + "[sampler]\ngama = 2\n", 13, "'gama'; did you mean 'gamma'?"),
+    "direction nearly": (changed("maximize", "maximise"), 2, "but got 'maximise'. Did you mean 'maximize'?"),
+    "a pipe": (changed("echo {x}", "echo {x} | cat"), 5, "has '|', which needs a shell: set `objective.shell = true`"),
+    "a variable": (changed("echo {x}", "echo $BOGGN_PARAM_x"), 5, "'$BOGGN_PARAM_x', which needs a shell"),
+    "no command": (changed('"echo {x}"', "[]"), 5, "must have 1 or more in it, but got []"),
+    "a key twice": (changed("trials = 3", "trials = 3\ntrials = 4"), 12, "A key may stand there once"),
+    "a name of no letters": (changed("x = {", '" " = [1, 2]\nx = {'), 8, "printable, and not empty"),
+    "in memory": (changed("[study]", "[study]\nstorage = 'sqlite:///:memory:'"), 2, "is lost with each process"),
     "sampler": (GOOD + '[sampler]\nname = "cmaes"\n', 13, "`sampler.name` must be 'boggn', 'tpe'"),
     "pruner option": (GOOD + '[pruner]\nname = "median"\nwarm = 3\n', 14, "'warm'"),
     "env": (
         GOOD.replace("[space]", "env = { A = 3 }\n[space]"),
         7,
-        "`objective.env.A` must be a valid string, but got 3",
+        "`objective.env.A` must be a text, but got 3",
     ),
 }
 
@@ -143,7 +150,11 @@ def test_overrides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert plan.directions == ["minimize"]
     assert plan.file.objective.env == {"A": "b"}
     assert list(plan.space) == ["x", "y"]
-    for wrong, said in (("budget", "key=value"), ("budget.trials.x=1", "is a value"), ("budget.trials=no", "integer")):
+    for wrong, said in (
+        ("budget", "key=value"),
+        ("budget.trials.x=1", "is a value"),
+        ("budget.trials=no", "whole number"),
+    ):
         assert call("run", path, "--set", wrong) == 2
         assert said in capsys.readouterr().err
 
@@ -153,7 +164,7 @@ def test_a_dry_run_shows_the_plan_and_makes_nothing(tmp_path: Path, capsys: pyte
     path.write_text(GOOD, encoding="utf-8")
     assert call("run", path, "--dry-run", "--workers", "3") == 0
     shown = capsys.readouterr().out
-    for part in ("to maximize", "echo '{x}'", "3 trials", "workers  3", "study.journal", "0 to 1"):
+    for part in ("to maximize", "echo 0.0", "3 trials", "workers   3", "study.journal", "0 to 1"):
         assert part in shown
     assert list(tmp_path.iterdir()) == [path]
 
@@ -177,7 +188,9 @@ def test_placeholders() -> None:
     values: dict[str, Any] = {"x": 1e-5, "k": "a b", "on": True}
     assert fill("f {x} {k} {on} {{x}} { x } {} {1}", values) == "f 1e-05 a b true {x} { x } {} {1}"
     assert fill("f {k}", values, quoted) == "f 'a b'"
-    assert names_in("{x} {{y}} {z-1} { w }") == ["x", "z-1"]
+    assert fill("{a/b} {model.lr} {{other}}", {"a/b": 1, "model.lr": 2}) == "1 2 {other}"
+    assert used_in("{x} {{y}} {a.b} {y} { z }", ["x", "y", "a.b", "z"]) == {"x", "a.b", "y"}
+    assert unknown_in("{x} {{y}} {z-1} {m.lr} { w } ${HOME}", ["x"]) == ["z-1", "m.lr"]
 
 
 def test_lines_of_keys() -> None:

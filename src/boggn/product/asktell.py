@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from optuna.trial import FrozenTrial, TrialState
 
 from boggn.errors import StudyError
 from boggn.product import ledger
+from boggn.product.outcome import not_an_outcome
 from boggn.product.source import Source
 from boggn.product.space import suggest
 
@@ -84,20 +83,24 @@ def _checked(item: Any, trials: list[FrozenTrial], study: Study) -> list[float] 
         raise StudyError(f"There is no trial {number!r}: the study has {there}.")
     if len({"value", "values", "failed"} & item.keys()) != 1:
         raise StudyError(f"Trial {number} needs either a value, values or failed: {_FORMS}.")
-    values = None if "failed" in item else list(_numbers(item, len(study.directions)))
+    values = None if "failed" in item else _numbers(item, [each.name.lower() for each in study.directions])
     _check_metrics(item)
     _check_state(trials[number], values)
     return values
 
 
-def _numbers(item: dict[str, Any], count: int) -> Iterator[float]:
+def _numbers(item: dict[str, Any], directions: list[str]) -> list[float]:
+    count = len(directions)
     values = item["values"] if "values" in item else [item["value"]]
     if not isinstance(values, list) or len(values) != count:
         raise StudyError(f"Trial {item['trial']} needs {count} value(s), one per objective, but got {values!r}.")
     for value in values:
-        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
-            raise StudyError(f"Trial {item['trial']} has the value {value!r}, which is not a number: was it failed?")
-        yield float(value)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise StudyError(f"Trial {item['trial']} has the value {value!r}, which is not a number: has it failed?")
+    numbers = [float(value) for value in values]
+    if complaint := not_an_outcome(numbers, directions):
+        raise StudyError(f"Trial {item['trial']} has the value {complaint}: has it failed?")
+    return numbers
 
 
 def _check_metrics(item: dict[str, Any]) -> None:

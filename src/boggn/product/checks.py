@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from importlib.machinery import PathFinder
 
 from boggn.errors import StudyError
-from boggn.product.placeholders import BUILT_IN, names_in
+from boggn.product.placeholders import BUILT_IN, unknown_in
 from boggn.product.plan import Plan
 from boggn.product.study import check_objectives, make_pruner, make_sampler, open_study
 
 Key = tuple[str | int, ...]
 Complaints = Iterator[tuple[Key, str]]
+_FOR_A_SHELL = re.compile(r"\|\|?|&&?|;|\d?>>?\S*|<\S*|\S*\$\{?[A-Za-z_]\S*")
+"""Words of a command that name a pipe, an end, a file to read or write, or a variable."""
 
 
 def complaints(plan: Plan) -> Complaints:
@@ -35,6 +37,11 @@ def _about_study(plan: Plan) -> Complaints:
         yield ("budget", "regret"), "`budget.regret` is for one objective, but the study has several: leave it out."
     if several and plan.file.pruner.name != "none":
         yield ("pruner",), "`pruner` is for one objective, but the study has several: leave it out."
+    if len(plan.files) > 1:
+        there = " and ".join(path.name for path in plan.files)
+        yield ("study", "storage"), f"there are {there}: say with `study.storage` which of them has the study."
+    if table.storage is not None and ":memory:" in table.storage:
+        yield ("study", "storage"), "`study.storage` in memory is lost with each process: give a file or an address."
     for name in plan.space:
         if name in BUILT_IN:
             yield ("space", name), f"{{{name}}} stands for {BUILT_IN[name]}: give the parameter another name."
@@ -56,10 +63,9 @@ def _about_objective(plan: Plan) -> Complaints:
     places += [(("objective", "env", name), value) for name, value in table.env.items()]
     known = ", ".join(sorted(plan.space))
     for key, text in places:
-        for name in names_in(text):
-            if name not in plan.space and name not in BUILT_IN:
-                remedy = f"the parameters are {known}; a literal one is written {{{{{name}}}}}"
-                yield key, f"`{'.'.join(map(str, key))}` has {{{name}}}, which is no parameter: {remedy}."
+        for name in unknown_in(text, [*plan.space, *BUILT_IN]):
+            remedy = f"the parameters are {known}; a literal one is written {{{{{name}}}}}"
+            yield key, f"`{'.'.join(map(str, key))}` has {{{name}}}, which is no parameter: {remedy}."
 
 
 def _about_command(plan: Plan) -> Complaints:
@@ -74,9 +80,13 @@ def _about_command(plan: Plan) -> Complaints:
         return
     if not words:
         yield ("objective", "command"), "`objective.command` is empty: write the command that prints the value."
-    elif not names_in(words[0]) and shutil.which(words[0]) is None:
+    elif not words[0].startswith("{") and shutil.which(words[0]) is None:
         remedy = "it must be on the PATH, or a file here with ./ before its name and the right to be run"
         yield ("objective", "command"), f"the command {words[0]!r} was not found: {remedy}."
+    elif isinstance(table.command, str) and not table.shell:
+        for word in filter(_FOR_A_SHELL.fullmatch, words):
+            remedy = "set `objective.shell = true`, or give a list of words if it is meant literally"
+            yield ("objective", "command"), f"`objective.command` has {word!r}, which needs a shell: {remedy}."
 
 
 def _about_function(plan: Plan, function: str) -> Complaints:

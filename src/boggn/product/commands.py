@@ -45,7 +45,7 @@ def run(
     Ctrl-C lets the running trials finish and stops; a second one gives them up. Whatever happens, also SIGKILL or a
     reboot: the same command goes on, and tries the interrupted trials again.
 
-    Exit status: 0 the study is at its end, 1 it stopped because its trials fail, 2 the file or the machine is not
+    Exit status: 0 the study is at its end, 1 its trials fail, 2 the file or the machine is not
     right, 3 something unforeseen, 130 it was interrupted.
 
     For instance:
@@ -76,7 +76,7 @@ def run(
     typer.echo(result_text(ended, plan))
     if ended.interrupted:
         raise typer.Exit(INTERRUPTED)
-    if ended.hopeless:
+    if ended.failing:
         raise typer.Exit(FAILED)
 
 
@@ -133,7 +133,7 @@ def ask(
     """
     from boggn.product import asktell
 
-    found = _find(source, study)
+    found = _find(source, study, make=True)
     _print_json(asktell.asked(found) if still_open else asktell.ask(found, count))
 
 
@@ -160,6 +160,8 @@ def tell(
 
     if trial is None and (value or failed is not None):
         raise StudyError("--value and --failed need --trial, the number that `boggn ask` gave.")
+    if trial is None and sys.stdin.isatty():
+        typer.echo("Type outcomes as JSON, then Ctrl-D; or leave with Ctrl-C and see boggn tell --help.", err=True)
     told = asktell.parse(sys.stdin.read()) if trial is None else {"trial": trial}
     if trial is not None:
         told |= {"values": value} if value else {}
@@ -171,6 +173,7 @@ def explain(
     source: SourceText,
     study: StudyName = None,
     trial: Annotated[int | None, typer.Option(help="The number of the trial; the best one, if left out.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for other programs.")] = False,
 ) -> None:
     """Explain why a trial was suggested: what the model knew, expected, and how sure it was.
 
@@ -178,10 +181,16 @@ def explain(
 
     - `boggn explain study.toml --trial 17`
     """
+    from dataclasses import asdict
+
     import boggn
 
     found = _find(source, study).study
-    typer.echo(boggn.explain(found, boggn.recommend(found).number if trial is None else trial))
+    explanation = boggn.explain(found, boggn.recommend(found).number if trial is None else trial)
+    if as_json:
+        _print_json(asdict(explanation))
+    else:
+        typer.echo(explanation)
 
 
 def report(
@@ -218,7 +227,7 @@ def dashboard(
 
     - `boggn dashboard study.toml --port 8081`
     """
-    from boggn.errors import MissingPackageError
+    from boggn.errors import MissingPackageError, StudyError
 
     try:
         from optuna_dashboard import run_server
@@ -229,10 +238,13 @@ def dashboard(
 
     storage = storage_of(_find(source, None).study) if source.endswith(".toml") else open_existing(source)
     typer.echo(f"http://{host}:{port}  (Ctrl-C stops it)")
-    run_server(storage, host=host, port=port)
+    try:
+        run_server(storage, host=host, port=port)
+    except OSError as error:
+        raise StudyError(f"Port {port} on {host} cannot be used: {error.strerror}. --port takes another.") from error
 
 
-def _find(source: str, study: str | None) -> Source:
+def _find(source: str, study: str | None, *, make: bool = False) -> Source:
     import optuna
 
     from boggn.product.source import find
@@ -240,7 +252,7 @@ def _find(source: str, study: str | None) -> Source:
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     keep_compiled()
-    return find(source, study)
+    return find(source, study, make=make)
 
 
 def _print_json(content: object) -> None:

@@ -5,7 +5,8 @@ STUDY = """\
 # `boggn run {name} --dry-run` checks this file and shows what would be done.
 
 [study]
-direction = "minimize"        # or "maximize"; for several objectives directions = ["minimize", "maximize"]
+direction = "minimize"        # or "maximize"
+# directions = ["minimize", "maximize"]   # for several objectives, which need [sampler] name = "nsgaii"
 # storage = "sqlite:///x.db"  # any storage of Optuna; else a file beside this one
 # workers = 4                 # processes at the same time
 # seed = 0                    # for the same suggestions again
@@ -14,6 +15,9 @@ direction = "minimize"        # or "maximize"; for several objectives directions
 # A command, with {{parameter}} where its value goes. The last line it prints is the value.
 command = "{{python}} {script} --learning-rate {{learning_rate}} --layers {{layers}} --activation {{activation}}"
 # function = "train:main"     # or a Python function of a dictionary of parameters
+# shell = true                # for pipes, && and $VARIABLES in the command
+# env = {{ SEED = "1", RATE = "{{learning_rate}}" }}   # more environment variables
+# cwd = "trial"               # where it starts: in the trial's own folder, not beside this file
 timeout = "10m"               # a trial that takes longer is ended, and has failed
 retries = 0                   # how often a failed trial is tried again
 
@@ -24,7 +28,7 @@ activation = ["relu", "tanh", "gelu"]                     # a choice
 
 [budget]
 trials = 20                   # finished trials in all
-# time = "8h"                 # no trial begins later than that
+# time = "8h"                 # no trial begins later than that after the start of a run
 # regret = 0.001              # stop when hardly more than this is to be gained
 failures = 5                  # stop after so many failures in a row
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from optuna.trial import FrozenTrial, Trial
 
 from boggn.errors import ConfigurationError, StudyError
 from boggn.product import ledger
+from boggn.product.outcome import not_an_outcome
 from boggn.product.owner import Owner
 from boggn.product.progress import showing
 from boggn.product.space import Space, parse_space, suggest
@@ -54,6 +54,7 @@ def minimize(
     """Find the parameters at which an objective is smallest; or largest, with `direction="maximize"`.
 
     The objective receives its parameters as one dictionary and returns a number, or several if there are `directions`.
+    Several objectives need a `sampler` that is made for them, such as `optuna.samplers.NSGAIISampler()`.
     The space gives each parameter's name its range or choices: `(0.0, 1.0)`, `(1, 8)` for whole numbers,
     `(1e-5, 1e-1, "log")`, `(32, 256, 32)` in steps, `["adam", "sgd"]`, or any Optuna distribution.
 
@@ -62,10 +63,10 @@ def minimize(
     interrupted goes on; a trial whose process had died is tried again and counted once. The storage is a file that
     ends in .db or .journal, any address of Optuna's, or a storage; None keeps the study in memory.
 
-    An exception, or a value that is no number, fails its trial and not the study: the reason is the trial's user
-    attribute "failure". After `failure_limit` failures in a row the study stops with an error (None: never).
-    `timeout` ends the call after so many seconds, `n_jobs` is the number of threads, and `callbacks` are Optuna's.
-    `progress` shows a bar on a terminal; True, plain lines elsewhere too. Every other option is one of
+    An exception, or a value that is no number or infinitely good, fails its trial and not the study: the reason is the
+    trial's user attribute "failure". After `failure_limit` failures in a row the study stops with an error (None:
+    never). `timeout` ends the call after so many seconds, `n_jobs` is the number of threads, and `callbacks` are
+    Optuna's. `progress` shows a bar on a terminal; True, plain lines elsewhere too. Every other option is one of
     `BOGGNSampler`, unless a `sampler` is given.
     """
     if not callable(objective):
@@ -73,6 +74,8 @@ def minimize(
     _whole("n_trials", n_trials)
     if failure_limit is not None:
         _whole("failure_limit", failure_limit)
+    if timeout is not None and (type(timeout) not in {int, float} or not timeout > 0):
+        raise ConfigurationError.invalid("timeout", timeout, "a number of seconds above 0, or None")
     if type(n_jobs) is not int or (n_jobs < 1 and n_jobs != -1):
         raise ConfigurationError.invalid("n_jobs", n_jobs, "a whole number of threads, or -1 for one per processor")
     parsed = parse_space(space)
@@ -109,9 +112,12 @@ class _Run:
         ledger.sign(self.study, trial, Owner.current())
         try:
             value = self.objective(suggest(trial, self.space))
-            return _checked(value, len(self.study.directions))
+            return _checked(value, [each.name.lower() for each in self.study.directions])
         except optuna.TrialPruned:
             raise
+        except SystemExit as error:  # of a script's main, perhaps: it ends its trial, not the study
+            trial.set_user_attr(ledger.FAILURE, f"SystemExit: {error}")
+            raise RuntimeError(f"the objective left with {error!r}") from error
         except Exception as error:
             trial.set_user_attr(ledger.FAILURE, f"{type(error).__name__}: {error}")
             raise
@@ -143,22 +149,22 @@ class _Run:
         return row if self.failure_limit is not None and len(row) >= self.failure_limit else []
 
 
-def _checked(value: Any, count: int) -> float | list[float]:
-    """What the objective returned, if it is what Optuna takes as many numbers; NaN is a failure."""
+def _checked(value: Any, directions: list[str]) -> float | list[float]:
+    """What the objective returned, if it is an outcome: as many numbers, and none that nothing could be better than."""
     values = [value] if isinstance(value, Real) else value
     if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
         values = [value.item()]  # a scalar of NumPy, JAX or PyTorch
     if not isinstance(values, Sequence) or isinstance(values, str | bytes):
         raise ObjectiveValueError(f"the objective returned {value!r}, which is not a number")
-    if len(values) != count:
-        raise ObjectiveValueError(f"the objective returned {len(values)} values where the study has {count}")
+    if len(values) != len(directions):
+        raise ObjectiveValueError(f"the objective returned {len(values)} values where the study has {len(directions)}")
     for each in values:
         if isinstance(each, bool) or not isinstance(each, Real):
             raise ObjectiveValueError(f"the objective returned {each!r}, which is not a number")
-        if math.isnan(each):
-            raise ObjectiveValueError("the objective returned NaN")
     numbers = [float(each) for each in values]
-    return numbers[0] if count == 1 else numbers
+    if complaint := not_an_outcome(numbers, directions):
+        raise ObjectiveValueError(f"the objective returned {complaint}")
+    return numbers[0] if len(numbers) == 1 else numbers
 
 
 class ObjectiveValueError(ValueError):

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
@@ -19,6 +19,7 @@ MOST_STEPS = 10_000
 MOST_BYTES = 1 << 24
 _RETURNED = "returned"
 _SHORT = 80
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class NoOutcomeError(ValueError):
@@ -73,21 +74,23 @@ def outcome(plan: Plan, ended: Ended, listener: Listener, result: Path) -> list[
     if ended.status != 0:
         raise NoOutcomeError(_how_it_ended(ended))
     if plan.file.objective.function is not None:
+        if not result.exists():
+            raise NoOutcomeError("its process ended, with status 0, before the function returned")
         words = _look_up(_read_json(result), _RETURNED)
         words = words if isinstance(words, list) else [words]
-        return _values(words, len(plan.directions), "the function returned")
+        return _values(words, plan.directions, "the function returned")
     if plan.file.result.read == "json":
         keys = plan.file.result.key
         content = _read_json(result)
         words = [_look_up(content, key) for key in ([keys] if isinstance(keys, str) else keys)]
-        return _values(words, len(plan.directions), f"{result.name} has")
+        return _values(words, plan.directions, f"{result.name} has")
     if plan.file.result.read == "regex":
         if not listener.matched:
             raise NoOutcomeError("no line it printed matches result.pattern")
-        return _values(listener.matched, len(plan.directions), "result.pattern found")
+        return _values(listener.matched, plan.directions, "result.pattern found")
     if not ended.last_line:
         raise NoOutcomeError("it printed nothing: the last line should be the value")
-    return _values(re.split(r"[\s,;]+", ended.last_line.strip(" ,;")), len(plan.directions), "its last line has")
+    return _values(re.split(r"[\s,;]+", ended.last_line.strip(" ,;")), plan.directions, "its last line has")
 
 
 def _how_it_ended(ended: Ended) -> str:
@@ -99,7 +102,8 @@ def _how_it_ended(ended: Ended) -> str:
     return f"killed by {name}{perhaps}{said}"
 
 
-def _values(words: list[Any], count: int, whose: str) -> list[float]:
+def _values(words: list[Any], directions: list[str], whose: str) -> list[float]:
+    count = len(directions)
     numbers = [_number(word) for word in words]
     for word, number in zip(words, numbers, strict=True):
         if number is None:
@@ -110,16 +114,26 @@ def _values(words: list[Any], count: int, whose: str) -> list[float]:
             f"{whose} {len(words)} numbers, but {wanted} is wanted: {_short(' '.join(map(str, words)))}"
         )
     values = [float(number) for number in numbers if number is not None]
-    if any(map(math.isnan, values)):
-        raise NoOutcomeError(f"{whose} NaN")
+    if complaint := not_an_outcome(values, directions):
+        raise NoOutcomeError(f"{whose} {complaint}")
     return values
+
+
+def not_an_outcome(values: Iterable[float], directions: Iterable[str]) -> str | None:
+    """Why a trial with these values has failed. The worst that there is may be meant, the best that there is not."""
+    for value, direction in zip(values, directions, strict=True):
+        if math.isnan(value):
+            return "NaN"
+        if math.isinf(value) and (value > 0) == (direction == "maximize"):
+            return f"{value}, and nothing could be better"
+    return None
 
 
 def _number(word: Any) -> float | None:
     if isinstance(word, bool) or not isinstance(word, str | int | float):
         return None
     try:
-        return float(word)
+        return float(_COLOURS.sub("", word) if isinstance(word, str) else word)
     except (ValueError, OverflowError):
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 BUILT_IN = {
@@ -15,12 +15,23 @@ BUILT_IN = {
     "parameters": "the JSON file with the parameters",
     "python": "the Python that runs boggn",
 }
-_PLACE = re.compile(r"\{\{([A-Za-z_][\w-]*)\}\}|\{([A-Za-z_][\w-]*)\}")
+_A_NAME = r"[A-Za-z_][\w.-]*"
 
 
-def names_in(text: str) -> list[str]:
+def _place(names: Iterable[str]) -> re.Pattern[str]:
+    """Finds what is to be left in braces, and what is to be filled in. A parameter may have any name."""
+    known = "|".join(map(re.escape, names))
+    return re.compile(rf"\{{\{{({known}|{_A_NAME})\}}\}}|\{{({known})\}}")
+
+
+def used_in(text: str, known: Iterable[str]) -> set[str]:
     """The placeholders of a text."""
-    return [name for _, name in _PLACE.findall(text) if name]
+    return {name for _, name in _place(known).findall(text) if name}
+
+
+def unknown_in(text: str, known: Iterable[str]) -> list[str]:
+    """What looks like a placeholder and is none of those known; `${name}` is the shell's."""
+    return re.findall(rf"(?<!\$)\{{({_A_NAME})\}}", _place(known).sub("", text))
 
 
 def fill(text: str, values: Mapping[str, Any], quote: Callable[[str], str] = str) -> str:
@@ -30,7 +41,7 @@ def fill(text: str, values: Mapping[str, Any], quote: Callable[[str], str] = str
         literal, name = match.groups()
         return f"{{{literal}}}" if literal else quote(as_text(values[name]))
 
-    return _PLACE.sub(one, text)
+    return _place(values).sub(one, text)
 
 
 def quoted(text: str) -> str:

@@ -12,6 +12,7 @@ from boggn.product.definition import StudyFile
 from boggn.product.space import Space
 
 CALL = Path(__file__).with_name("call.py")
+DATABASE, JOURNAL = ".db", ".journal"
 _SQLITE = "sqlite:///"
 
 
@@ -54,10 +55,16 @@ class Plan:
             if written.startswith(_SQLITE):
                 return f"{_SQLITE}{self.base / written.removeprefix(_SQLITE)}"
             return written if "://" in written else str(self.base / written)
-        database, journal = (self.base / f"{self.path.stem}{end}" for end in (".db", ".journal"))
-        if database.exists() or journal.exists():
-            return str(database if database.exists() else journal)
-        return str(database if self.file.study.workers == 1 else journal)
+        if self.files:
+            return str(self.files[0])
+        return str(self.path.with_suffix(DATABASE if self.file.study.workers == 1 else JOURNAL))
+
+    @property
+    def files(self) -> list[Path]:
+        """Where a study is that said nothing of its storage: one file, or none yet."""
+        if self.file.study.storage is not None:
+            return []
+        return [path for end in (DATABASE, JOURNAL) if (path := self.path.with_suffix(end)).exists()]
 
     @property
     def words(self) -> list[str]:

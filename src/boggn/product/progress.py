@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -91,8 +91,9 @@ class _Plain:
         self._last, self._told = standing, time.monotonic()
         of = "" if standing.total is None else f"/{standing.total}"
         failed = f", {standing.failed} failed" if standing.failed else ""
-        sys.stderr.write(f"{standing.done}{of} trials, best {standing.best}{failed}\n")
-        sys.stderr.flush()
+        with suppress(BrokenPipeError):  # who watched has left, and the study goes on
+            sys.stderr.write(f"{standing.done}{of} trials, best {standing.best}{failed}\n")
+            sys.stderr.flush()
 
     def _due(self, standing: Standing) -> bool:
         if standing.total is None:

@@ -46,9 +46,14 @@ def parse_space(space: Any) -> Space:
         allowed = "a dictionary from each parameter's name to its range or choices, with one parameter at least"
         raise ConfigurationError.invalid("space", space, allowed)
     for name in space:
-        if not isinstance(name, str) or not name:
-            raise ConfigurationError.invalid("space", name, "a dictionary whose keys are the parameters' names")
+        check_name(name)
     return {name: parse_parameter(name, written) for name, written in space.items()}
+
+
+def check_name(name: object) -> None:
+    """Refuse what nobody could read or write on a line."""
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise ConfigurationError.invalid("space", name, "a table whose keys are names: printable, and not empty")
 
 
 def parse_parameter(name: str, written: Any) -> BaseDistribution:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import sys
 import time
@@ -28,11 +29,22 @@ ADDRESSES = (
     "a file that ends in .db (SQLite) or .journal, or an address such as sqlite:///study.db, "
     "postgresql://user@host/name, redis://host or grpc://host:13000"
 )
+_SQLITE = "sqlite:///"
 _SQLITE_HEAD = b"SQLite format 3\0"
 _MADE_MEANWHILE = ("already exists", "UNIQUE", "unique", "no such table")
 _MOMENT = 0.2
 _PATIENCE = 120.0
 """Seconds that one SQLite worker waits for another one's turn."""
+
+
+def shown(name: str) -> str:
+    """An address as it may be printed: without its password."""
+    return re.sub(r"(password=)[^&]*", r"\1***", re.sub(r"(://[^:/@]*):.*@", r"\1:***@", name))
+
+
+def file_of(name: str) -> Path | None:
+    """The file of a storage that is one."""
+    return Path(name.removeprefix(_SQLITE)) if "://" not in name or name.startswith(_SQLITE) else None
 
 
 def open_storage(name: str | os.PathLike[str], *, tries: int = 10) -> BaseStorage:
@@ -41,6 +53,9 @@ def open_storage(name: str | os.PathLike[str], *, tries: int = 10) -> BaseStorag
     Of two processes that make one at the same time Optuna lets one fail; that one tries again.
     """
     text = os.fspath(name)
+    told = shown(text)
+    if (file := file_of(text)) is not None and text.endswith((*SQLITE, *JOURNAL)) and not file.parent.is_dir():
+        raise StudyError(f"Storage {told!r} cannot be opened: there is no folder {str(file.parent)!r}.")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ExperimentalWarning)  # of theirs: the user has asked for it
@@ -50,9 +65,9 @@ def open_storage(name: str | os.PathLike[str], *, tries: int = 10) -> BaseStorag
             raise
         if isinstance(error.__cause__, ModuleNotFoundError):
             needed = error.__cause__.name
-            raise StudyError(f"Storage {text!r} needs the package {needed!r}: pip install {needed}") from error
+            raise StudyError(f"Storage {told!r} needs the package {needed!r}: pip install {needed}") from error
         cause = str(error).strip().splitlines() or [type(error).__name__]
-        raise StudyError(f"Storage {text!r} cannot be opened: {cause[0]} Give {ADDRESSES}.") from error
+        raise StudyError(f"Storage {told!r} cannot be opened: {cause[0]} Give {ADDRESSES}.") from error
     except Exception as error:
         if type(error).__module__.split(".")[0] != "sqlalchemy":
             raise
@@ -60,7 +75,10 @@ def open_storage(name: str | os.PathLike[str], *, tries: int = 10) -> BaseStorag
         if tries > 1 and any(sign in cause[0] for sign in _MADE_MEANWHILE):
             time.sleep(_MOMENT)
             return open_storage(name, tries=tries - 1)
-        raise StudyError(f"Storage {text!r} cannot be opened: {cause[0]}. Is it a database, and reachable?") from error
+        if type(error).__name__ == "NoSuchModuleError":
+            raise StudyError(f"Storage {told!r} is of no known kind. Give {ADDRESSES}.") from error
+        remedy = "Is it a database, and reachable?" if file is None else "May it be read and written?"
+        raise StudyError(f"Storage {told!r} cannot be opened: {cause[0]}. {remedy}") from error
 
 
 def open_existing(name: str) -> BaseStorage:
@@ -68,9 +86,9 @@ def open_existing(name: str) -> BaseStorage:
 
     Optuna would make a database where there is none, and its tables in one that is somebody else's.
     """
-    if "://" in name and not name.startswith("sqlite:///"):
+    path = file_of(name)
+    if path is None:
         return open_storage(name)
-    path = Path(name.removeprefix("sqlite:///"))
     if not path.is_file():
         raise StudyError(f"There is no file {str(path)!r}: name a study file, a storage's file or its address.")
     with path.open("rb") as file:
@@ -79,7 +97,7 @@ def open_existing(name: str) -> BaseStorage:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
             if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'studies'").fetchone():
                 raise StudyError(f"{path} is an SQLite file, but none of Optuna: it holds no studies.")
-        return open_storage(f"sqlite:///{path}")
+        return open_storage(f"{_SQLITE}{path}")
     if not head.startswith(b"{"):
         raise StudyError(f"{path} is neither a study file, nor an SQLite file or a journal file of Optuna.")
     return _journal(str(path))
@@ -89,7 +107,7 @@ def _open(text: str) -> BaseStorage:
     scheme, mark, rest = text.partition("://")
     if not mark:
         if text.endswith(SQLITE):
-            return _open(f"sqlite:///{text}")
+            return _open(f"{_SQLITE}{text}")
         if text.endswith(JOURNAL):
             return _journal(text)
         raise ConfigurationError.invalid("storage", text, ADDRESSES)

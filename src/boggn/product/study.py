@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import secrets
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -128,7 +130,8 @@ def make_sampler(name: str, options: Mapping[str, Any], space: Space, seed: int)
         try:
             return SpaceSampler(space, seed=seed, **options) if name == OURS else _THEIRS[name](seed=seed, **options)
         except TypeError as error:
-            raise ConfigurationError(f"the sampler {name!r} has no such option: {_argument(error)}.") from error
+            made = BOGGNSampler if name == OURS else _THEIRS[name]
+            raise ConfigurationError(f"the sampler {name!r} has no such option: {_argument(error, made)}") from error
 
 
 def check_objectives(sampler: BaseSampler, study: Study) -> None:
@@ -141,12 +144,16 @@ def make_pruner(name: str, options: Mapping[str, Any]) -> BasePruner:
     try:
         return _PRUNERS[name](**options)
     except TypeError as error:
-        raise ConfigurationError(f"the pruner {name!r} has not these options: {_argument(error)}.") from error
+        said = _argument(error, _PRUNERS[name])
+        raise ConfigurationError(f"the pruner {name!r} has not these options: {said}") from error
 
 
-def _argument(error: TypeError) -> str:
-    """What Python says of an argument, without the function's name."""
-    return str(error).rpartition("() ")[2]
+def _argument(error: TypeError, made: Callable[..., Any]) -> str:
+    """What Python says of an argument, without the function's name; and which one was perhaps meant."""
+    said = str(error).rpartition("() ")[2].partition(". Did you mean")[0]
+    wrong = said.rpartition("argument ")[2].strip("'")
+    near = difflib.get_close_matches(wrong, inspect.signature(made).parameters, n=1)
+    return f"{said}; did you mean {near[0]!r}?" if near else f"{said}."
 
 
 def standing(study: Study, total: int | None) -> Standing:

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any, final
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from boggn.errors import BoggnError, ConfigurationError
 from boggn.product.checks import Key, complaints
 from boggn.product.definition import StudyFile
 from boggn.product.lines import line_of
 from boggn.product.plan import Plan
-from boggn.product.space import Space, parse_parameter
+from boggn.product.space import Space, check_name, parse_parameter
 
 _DECODE_LINE = re.compile(r"\(at line (\d+), column \d+\)")
 
@@ -29,9 +30,9 @@ class StudyFileError(ConfigurationError):
 def load(path: Path, overrides: Sequence[str] = ()) -> Plan:
     """Read and check a study file; `overrides` such as "budget.trials=5" replace what it says."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors begin a text with a byte order mark
     except (OSError, UnicodeDecodeError) as error:
-        cause = error.strerror if isinstance(error, OSError) else "it is not a text"
+        cause = error.strerror if isinstance(error, OSError) else "it is not a text in UTF-8; a study file is TOML"
         raise StudyFileError(f"{path}: cannot be read: {cause}. `boggn init` writes an example.") from error
     try:
         data = tomllib.loads(text)
@@ -39,7 +40,9 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Plan:
         at = _DECODE_LINE.search(str(error))
         line = at.group(1) if at else max(1, len(text.splitlines()))
         cause = _DECODE_LINE.sub("", str(error)).strip().lower()
-        raise StudyFileError(f"{path}:{line}: not TOML: {cause}. Texts need quotes, tables brackets.") from error
+        twice = cause in {"cannot overwrite a value", "cannot declare () twice"}
+        remedy = "A key may stand there once." if twice else "Texts need quotes, tables brackets."
+        raise StudyFileError(f"{path}:{line}: not TOML: {cause}. {remedy}") from error
     for override in overrides:
         _override(data, override)
     return resolve(path, data, text)
@@ -55,7 +58,8 @@ def resolve(path: Path, data: dict[str, Any], text: str = "") -> Plan:
     space: Space = {}
     for name, written in file.space.items():
         try:
-            space[name] = parse_parameter(name, written)
+            check_name(name)
+            space[name] = parse_parameter(f"space.{name}", written)
         except BoggnError as error:
             raise where.error(("space", name), _without_python(str(error))) from error
     plan = Plan(path.resolve(), file, space, data)
@@ -116,9 +120,42 @@ def _told(error: ValidationError) -> tuple[Key, str]:
         return key, f"`{name}` is not a key of a study file. {hint}"
     if first["type"] == "missing":
         return key, f"`{name}` is missing. `boggn init` writes an example."
-    message = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    return key, f"`{name}` {_wanted(first)}, but got {first['input']!r}.{_near(first)}"
+
+
+_WANTED = {
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+    "string_type": "must be a text",
+    "list_type": "must be a list",
+    "too_short": "must have {min_length} or more in it",
+    "string_too_short": "must not be empty",
+    "string_pattern_mismatch": "must be like module:function",
+    "greater_than_equal": "must be {ge} or more",
+    "greater_than": "must be more than {gt}",
+    "less_than_equal": "must be {le} or less",
+    "less_than": "must be less than {lt}",
+}
+"""Pydantic's kinds of error in our words."""
+
+
+def _wanted(error: ErrorDetails) -> str:
+    if error["type"] in _WANTED:
+        return _WANTED[error["type"]].format(**error.get("ctx", {}))
+    message = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     message = re.sub(r"a valid dictionary( or (an )?instance of \w+)?", "a table", message)
-    return key, f"`{name}` {message[0].lower() + message[1:]}, but got {first['input']!r}."
+    return message[0].lower() + message[1:]
+
+
+def _near(error: ErrorDetails) -> str:
+    """A choice that was perhaps meant."""
+    if error["type"] != "literal_error" or not isinstance(error["input"], str):
+        return ""
+    choices = re.findall(r"'([^']*)'", error["ctx"]["expected"])
+    near = difflib.get_close_matches(error["input"], choices, n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def _fields(key: Key) -> list[str]:

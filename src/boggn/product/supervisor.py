@@ -38,12 +38,12 @@ class WorkerError(StudyError):
 @final
 @dataclass(frozen=True)
 class Run:
-    """How a run ended: why, and whether it was stopped by the user or for want of hope."""
+    """How a run ended: why, whether the user stopped it, and whether its trials fail: too many in a row, or all."""
 
     study: Study
     reason: str
     interrupted: bool
-    hopeless: bool
+    failing: bool
 
 
 def run(plan: Plan, progress: bool | None) -> Run:
@@ -59,9 +59,10 @@ def run(plan: Plan, progress: bool | None) -> Run:
         finally:
             team.disband()
         show(standing(study, plan.file.budget.trials))
-    hopeless = is_hopeless(study, plan, team.began)
     reason = is_done(study, plan, team.began) or "it was stopped"
-    return Run(study, reason, team.asked_to_stop > 0, hopeless is not None)
+    now = standing(study, plan.file.budget.trials)
+    failing = is_hopeless(study, plan, team.began) is not None or 0 < now.done == now.failed
+    return Run(study, reason, team.asked_to_stop > 0, failing)
 
 
 @final
