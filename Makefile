@@ -79,6 +79,7 @@ bench: $(STAMP) ## all problems and methods, ten seeds: an hour or more; resumes
 	$(BENCH) run --tasks noise --methods $(METHODS) --seeds 10 --evals 60 --out bench.jsonl --jobs 2
 	$(BENCH) report bench.jsonl --reference tpe
 	$(BENCH) scale --told 100,1000
+	$(TEST) -m benchmark -s
 
 PEERS        := $(notdir $(basename $(wildcard src/boggn/bench/peers/requirements/*.txt)))
 PEER_FOLDER  := .venv-peers

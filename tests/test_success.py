@@ -1,5 +1,6 @@
 """Failed trials are evidence: where they fail is learned, and weighs on the acquisition."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import jax
@@ -12,7 +13,8 @@ from optuna.storages import RetryHeartbeatStaleTrialCallback
 from optuna.trial import TrialState, create_trial
 
 import boggn
-from boggn import engine, success
+from boggn import engine, success, surrogate
+from boggn.bench import tasks
 from boggn.config import Config
 from boggn.encoding import Encoding
 from boggn.observed import History
@@ -172,3 +174,50 @@ def test_all_failed_goes_on_with_the_startup_sequence() -> None:
         study.tell(study.ask(SPACE), state=TrialState.FAIL)
     points = {tuple(trial.params.values()) for trial in study.trials}
     assert len(points) == 5
+
+
+# ----------------------------------------------------------------------------------------------------------- benchmark
+def regret(task: tasks.Task, fails: Callable[[list[float], int], bool], seed: int) -> float:
+    """After 50 trials; `fails` knows the parameters and the number of a trial."""
+
+    def objective(trial: optuna.Trial) -> float:
+        params = {name: trial._suggest(name, each) for name, each in task.space.items()}
+        if fails(list(params.values()), trial.number):
+            raise ValueError
+        return task.regret(params)
+
+    study = optuna.create_study(sampler=boggn.BOGGNSampler(seed=seed))
+    study.optimize(objective, n_trials=50, catch=(ValueError,))
+    return study.best_value
+
+
+@pytest.mark.benchmark
+@pytest.mark.parametrize(
+    ("name", "fails"),
+    [
+        ("branin", lambda x, _: x[1] > 8.0 or x[0] > 8.0),  # two of the three minima fail
+        ("camel", lambda x, _: x[0] + x[1] > 0.0),
+        ("hartmann6", lambda x, _: x[0] + x[3] > 0.9),
+        ("branin", lambda _, number: number * 7919 % 100 < 15),  # anywhere, for no reason of x
+    ],
+    ids=["branin, a corner left", "camel, half", "hartmann6, a corner off", "branin, at random"],
+)
+def test_failures_are_worth_learning_from(
+    name: str,
+    fails: Callable[[list[float], int], bool],
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    optuna.logging.set_verbosity(optuna.logging.CRITICAL)
+    label, medians = request.node.callspec.id, {}
+    for caution in (0.0, 1.0, 4.0):
+        monkeypatch.setattr(surrogate, "CAUTION", caution)
+        jax.clear_caches()  # a constant is compiled in
+        found = [regret(tasks.get(name), fails, seed) for seed in range(10)]
+        low, medians[caution], high = np.quantile(found, [0.25, 0.5, 0.75])
+        print(f"{label}: power {caution:g}: {medians[caution]:.2g} ({low:.2g} to {high:.2g})")  # noqa: T201
+    jax.clear_caches()
+    if "at random" in label:
+        assert medians[4.0] < 1e-3
+    else:
+        assert medians[4.0] < medians[1.0] < medians[0.0]
