@@ -84,5 +84,5 @@ def test_what_init_writes_runs_as_it_is(folder: Path) -> None:
     assert spawn("init", path).returncode == 0
     done = spawn("run", path, "--set", "budget.trials=3")
     assert done.returncode == 0, done.stderr
-    assert "3 trials: 3 complete, 0 failed. The end, as 3 trials have finished." in done.stdout
+    assert "3 trials: 3 complete, 0 failed. Ended because 3 trials have finished." in done.stdout
     assert study_of(load(path)).trials[0].intermediate_values.keys() == {0, 1, 2}

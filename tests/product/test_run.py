@@ -195,7 +195,7 @@ def test_a_run_whose_trials_all_fail_has_status_1(folder: Path) -> None:
     path = write(folder, "command = 'sh -c false {x}'")
     done = spawn("run", path)
     assert done.returncode == 1
-    assert "4 trials: 4 failed. The end" in done.stdout
+    assert "4 trials: 4 failed. Ended because" in done.stdout
 
 
 # ------------------------------------------------------------------------------------------------ what objectives say

@@ -133,6 +133,16 @@ def shifted_rastrigin(x: Vector) -> float:
     return rastrigin(x - RASTRIGIN_SHIFT)
 
 
+SLOW_STEPS = 27
+
+
+def slow_branin(x: Vector) -> list[float]:
+    """Branin's value as a model that trains would show it: from above, slowly where x1 is large, the last one exact."""
+    step = np.arange(1, SLOW_STEPS + 1) / SLOW_STEPS
+    lag = np.exp(-(8.0 - 0.4 * x[1]) * step)
+    return list(branin(x) + 60.0 * np.where(step < 1.0, lag, 0.0))
+
+
 def over_box(
     name: str,
     f: Callable[[Vector], float],

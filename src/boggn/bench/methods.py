@@ -20,7 +20,7 @@ from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, RandomSampler,
 from optuna.study import Study
 from optuna.trial import FrozenTrial
 
-from boggn.bench.optimiser import Optimiser, OptunaOptimiser
+from boggn.bench.optimiser import Optimiser, OptunaOptimiser, PruningOptimiser
 from boggn.bench.peers import PEERS, python_of
 from boggn.bench.peers.client import PeerOptimiser
 from boggn.bench.task import Task
@@ -110,6 +110,7 @@ class _Family:
     description: str
     recommend: Callable[[Study], int] | None = None
     needs: str | None = None
+    hyperband: bool = False
 
 
 _FAMILIES: dict[str, _Family] = {
@@ -119,6 +120,9 @@ _FAMILIES: dict[str, _Family] = {
     "gp": _Family(_make_gp, "Optuna's Gaussian process", _recommend_gp, needs="torch"),
     "cmaes": _Family(_make_cmaes, "Optuna's CMA-ES; categorical parameters at random", needs="cmaes"),
     "random": _Family(_make_random, "uniform random search"),
+    "hyperband": _Family(_make_random, "Hyperband: random search with early ends; tasks with steps", hyperband=True),
+    "bohb": _Family(_make_tpe, "BOHB as in Optuna: TPE and Hyperband; tasks with steps", hyperband=True),
+    "boggn-hyperband": _Family(_make_boggn, "boggn and Hyperband; tasks with steps", hyperband=True),
 }
 
 
@@ -132,6 +136,8 @@ def get(name: str) -> Method:
         return Method(name, lambda task, seed, evals: PeerOptimiser(family_name, task, seed, evals, options))
     family = _FAMILIES[family_name]
     sampler = functools.partial(family.make, **options)
+    if family.hyperband:
+        return Method(name, lambda task, seed, _: PruningOptimiser.pruned(task, sampler(seed), seed))
     recommend = None if family.recommend is None else functools.partial(_recommend, family.recommend, sampler)
     return Method(name, lambda task, seed, _: OptunaOptimiser.of(task, sampler(seed)), recommend)
 

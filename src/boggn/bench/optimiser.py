@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.pruners import HyperbandPruner
 from optuna.samplers import BaseSampler
-from optuna.trial import FrozenTrial, Trial, create_trial
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from boggn.bench import resources
 from boggn.bench.task import Params, Task
@@ -91,6 +92,39 @@ class OptunaOptimiser:
 
     def close(self) -> None:  # noqa: D102
         pass
+
+
+@dataclass
+class PruningOptimiser(OptunaOptimiser):
+    """A sampler with a pruner: it ends hopeless evaluations early."""
+
+    @classmethod
+    def pruned(cls, task: Task, sampler: BaseSampler, seed: int) -> PruningOptimiser:
+        """A fresh study for that sampler and Hyperband, whose brackets are dealt by the study's name."""
+        if task.curve is None:
+            raise StudyError(f"Hyperband needs a task whose evaluations have steps, and {task.name!r} has none.")
+        pruner = HyperbandPruner(min_resource=1, max_resource=task.steps)
+        return cls(task, optuna.create_study(sampler=sampler, pruner=pruner, study_name=f"{task.name} {seed}"))
+
+    def watch(self, values: Sequence[float]) -> int:
+        """How many of these values, one per step, it wants to see: all of them, unless the evaluation is hopeless."""
+        if self.asked is None:
+            raise StudyError("Ask for a point before its values are watched.")
+        began = time.process_time()
+        wanted = len(values)
+        for step, value in enumerate(values, 1):
+            self.asked.report(value, step)
+            if step < wanted and self.asked.should_prune():
+                wanted = step
+                break
+        self.cpu_seconds += time.process_time() - began
+        return wanted
+
+    def give_up(self) -> None:
+        """The evaluation was ended early."""
+        if self.asked is not None:
+            self.study.tell(self.asked, state=TrialState.PRUNED)
+            self.asked = None
 
 
 def trial_of(task: Task, params: Params, value: float) -> FrozenTrial:

@@ -9,6 +9,7 @@ only), `versions`, `machine`, `commit`, and `error`: null, or why the run ended 
 from __future__ import annotations
 
 import contextlib
+import math
 import multiprocessing
 import os
 import signal
@@ -28,7 +29,7 @@ import numpy as np
 import optuna
 
 from boggn.bench import methods, resources, rows, tasks
-from boggn.bench.optimiser import Optimiser, check, trial_of
+from boggn.bench.optimiser import Optimiser, PruningOptimiser, check, trial_of
 from boggn.bench.progress import Progress
 from boggn.bench.rows import Job, Row, key, read_rows
 
@@ -73,7 +74,10 @@ def _minimise(job: Job, row: Row) -> list[tasks.Params]:
     try:
         row["start_seconds"] = time.perf_counter() - begin
         row["versions"] = {**row["versions"], **optimiser.versions()}
-        points = [_evaluate(optimiser, task, job, number, row) for number in range(job.evals)]
+        if isinstance(optimiser, PruningOptimiser):
+            points = list(_in_steps(optimiser, task, job, row))
+        else:
+            points = [_evaluate(optimiser, task, job, number, row) for number in range(job.evals)]
         used = optimiser.usage()
     finally:
         optimiser.close()
@@ -88,9 +92,7 @@ def _evaluate(optimiser: Optimiser, task: tasks.Task, job: Job, number: int, row
     params = dict(optimiser.ask())
     asked = time.perf_counter()
     check(task, params)
-    # Noise depends on (task, seed, number) only: every method meets the same, and none shares its sampler's stream.
-    rng = np.random.default_rng([zlib.crc32(job.task.encode()), job.seed, number])
-    value = task.function(params, rng)
+    value = task.function(params, _noise(job, number))
     told = time.perf_counter()
     optimiser.tell(params, value)
     row["tell_seconds"].append(time.perf_counter() - told)
@@ -98,6 +100,39 @@ def _evaluate(optimiser: Optimiser, task: tasks.Task, job: Job, number: int, row
     row["values"].append(value)
     row["regrets"].append(task.regret(params))
     return params
+
+
+def _noise(job: Job, number: int) -> np.random.Generator:
+    """It depends on (task, seed, number) only: every method meets the same, and none shares its sampler's stream."""
+    return np.random.default_rng([zlib.crc32(job.task.encode()), job.seed, number])
+
+
+def _in_steps(optimiser: PruningOptimiser, task: tasks.Task, job: Job, row: Row) -> Iterator[tasks.Params]:
+    """Evaluations that may be ended early, for as many steps as `evals` whole ones have.
+
+    Whenever the steps of a whole one are used up, the row gets the best finished so far; before there is any, infinity.
+    """
+    left, value, regret = job.evals * task.steps, math.inf, math.inf
+    while left > 0 and task.curve is not None:
+        begin = time.perf_counter()
+        params = dict(optimiser.ask())
+        row["ask_seconds"].append(time.perf_counter() - begin)
+        check(task, params)
+        curve = task.curve(params, _noise(job, len(row["ask_seconds"]) - 1))[:left]
+        begin = time.perf_counter()
+        used = optimiser.watch(curve)
+        if used < task.steps:
+            optimiser.give_up()
+        else:
+            optimiser.tell(params, curve[-1])
+            if curve[-1] < value:
+                value, regret = curve[-1], task.regret(params)
+        row["tell_seconds"].append(time.perf_counter() - begin)
+        left -= used
+        more = job.evals - -(-left // task.steps) - len(row["values"])
+        row["values"] += [value] * more
+        row["regrets"] += [regret] * more
+        yield params
 
 
 def _recommend(job: Job, points: list[tasks.Params], row: Row) -> None:

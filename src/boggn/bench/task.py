@@ -9,7 +9,7 @@ regret   f(x) - min f, always of the noise-free value
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -41,6 +41,9 @@ class Task:
     description: str
     noisy: bool = False
     conditions: Mapping[str, Condition] = field(default_factory=dict)
+    steps: int = 1
+    curve: Callable[[Params, np.random.Generator], Sequence[float]] | None = None
+    """Values after each of so many steps of an evaluation, the last one that of `function`; it may end in between."""
 
     def is_active(self, name: str, params: Params) -> bool:
         """Whether a parameter is there, given those before it in the space."""

@@ -19,6 +19,8 @@ import importlib.util
 import math
 from collections.abc import Callable, Iterable
 
+import numpy as np
+
 from boggn.bench import functions, structured, training
 from boggn.bench.fcnet import MISSING_TABLES, fcnet
 from boggn.bench.functions import over_box
@@ -93,6 +95,12 @@ _MAKERS: dict[str, Callable[[], Task]] = {
     "hartmann6-in-24": lambda: over_box(
         "hartmann6-in-24", functions.embedded_hartmann6, [(0.0, 1.0)] * 24, _HARTMANN6[2], "24-d, of which 6 matter"
     ),
+    "branin-steps": lambda: dataclasses.replace(
+        over_box("branin-steps", *_BRANIN, "Branin, seen from above in 27 steps, slowly where x1 is large"),
+        steps=functions.SLOW_STEPS,
+        curve=lambda params, _: functions.slow_branin(np.array([params["x0"], params["x1"]])),
+    ),
+    "network-digits": training.network_digits,
     "svm-digits": training.svm_digits,
     "boost-diabetes": training.boost_diabetes,
 }
@@ -104,6 +112,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "confirm": ("ackley5", "rosenbrock4", "levy4", "styblinski5", "mixed", "rastrigin3", "michalewicz5"),
     "structured": ("mixed", "pipeline"),
     "large": ("levy20", "hartmann6-in-24"),
+    "steps": ("branin-steps", "network-digits"),
     "training": ("svm-digits", "boost-diabetes"),
 }
 FCNET = frozenset({"protein", "naval", "parkinsons", "slice"})

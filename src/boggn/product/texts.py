@@ -82,7 +82,7 @@ def result_text(run: Run, plan: Plan) -> str:
     complete = run.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     kinds = {"complete": len(complete), "pruned": now.done - now.failed - len(complete), "failed": now.failed}
     counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if count or kind == "failed")
-    lines = [f"{now.done} trial{'s' * (now.done != 1)}: {counts}. The end, as {run.reason}."]
+    lines = [f"{now.done} trial{'s' * (now.done != 1)}: {counts}. Ended because {run.reason}."]
     if run.interrupted:
         waiting = len(run.study.get_trials(deepcopy=False, states=ledger.WAITING))
         again = f", and tries {waiting} trial{'s' * (waiting != 1)} again" if waiting else ""
