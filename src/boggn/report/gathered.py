@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
+NEGLIGIBLE = 0.01
+"""A gain below this share of the spread of the outcomes is next to nothing."""
+
 State = Literal["complete", "pruned", "failed", "running", "waiting"]
 _STATES: dict[TrialState, State] = {
     TrialState.COMPLETE: "complete",
@@ -123,6 +126,12 @@ def relative_gain(gathered: Gathered, model: Model | None) -> float | None:
         return None
     spread = values[(3 * len(values)) // 4] - values[len(values) // 4]
     return hoped / spread if 0.0 < spread < math.inf else None
+
+
+def negligible(gathered: Gathered, model: Model | None) -> bool:
+    """Whether the next trial is expected to gain next to nothing."""
+    share = relative_gain(gathered, model)
+    return share is not None and share < NEGLIGIBLE
 
 
 def improvement(model: Model | None) -> float | None:
