@@ -9,8 +9,10 @@ import math
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import datetime, timedelta
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +24,19 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 import boggn
 from boggn.errors import ConfigurationError, StudyError
+from boggn.explain import Model
+from boggn.prequential import Prequential
 from boggn.report.axes import Axis, axes_of
-from boggn.report.charts import best_so_far, wilson
+from boggn.report.charts import best_so_far, progress, wilson
 from boggn.report.contours import outlines
-from boggn.report.gathered import gather, improvement, snapshot
-from boggn.report.learnt import Learnt, learn, variance_shares
+from boggn.report.gathered import Gathered, gather, improvement, snapshot
+from boggn.report.learnt import Learnt, Share, learn, relative, variance_shares
 from boggn.report.markup import Markup, embedded, tag
-from boggn.report.numbers import Scale, apart, duration, give_or_take, percent, robust, short
+from boggn.report.numbers import Scale, apart, column, duration, give_or_take, percent, robust, short
 from boggn.report.page import html
+from boggn.report.plot import area, line
+from boggn.report.table import top
+from boggn.report.words import summary
 
 EVIL = "<script>window.caught=1</script></style>'\"&"
 VOID = {"meta", "br"}
@@ -79,7 +86,7 @@ def checked(study: optuna.Study) -> Reader:
     assert len(ids) == len(set(ids))
     links = [attributes["href"] for name, attributes in read.elements if name == "a"]
     assert all(link is not None and link.startswith("#") and link[1:] in ids for link in links)
-    assert sum(name == "section" for name, _ in read.elements) == SECTIONS
+    assert sum(name == "section" for name, _ in read.elements) == (SECTIONS if before else 1)
     for name, attributes in read.elements:
         assert not any(each.startswith("on") or each in {"src", "srcset"} for each in attributes)
         assert name != "svg" or attributes["aria-label"]
@@ -104,6 +111,53 @@ def trial_of(
     if state.is_finished():
         trial.datetime_complete = trial.datetime_start + timedelta(seconds=15)
     return trial
+
+
+def gathered_of(values: list[float | None], **options: Any) -> Gathered:
+    return gather(snapshot(study_of(values, **options)))
+
+
+def model_of(**known: Any) -> Model:
+    """What a record would say of a suggestion."""
+    told: dict[str, Any] = {
+        "name": "wide",
+        "observations": 9,
+        "running": 0,
+        "gamma": 0.25,
+        "threshold": 1.0,
+        "better": "<=",
+        "log_evidence": -3.0,
+        "scales": {},
+        "class_probability": 0.6,
+        "ratio": 2.4,
+        "expected_improvement": 0.5,
+        "success": None,
+        "acquisition": 0.0,
+        "fit_seconds": 0.0,
+        "maximise_seconds": 0.0,
+    }
+    return Model(**(told | known))
+
+
+def learnt_of(names: tuple[str, ...] = ("x",), **known: Any) -> Learnt:
+    """What a model would say of a study, but for its charts."""
+    return Learnt(
+        params=names,
+        gamma=0.25,
+        threshold=1.0,
+        log_evidence=-3.0,
+        anchor=0,
+        shares=tuple(Share(name, 0.1, 0.1) for name in reversed(names)),
+        slices=(),
+        planes=(),
+        expected={},
+        next_params=dict.fromkeys(names, 0.5),
+        next_model=model_of(**known),
+    )
+
+
+def told_of(gathered: Gathered, learnt: Learnt) -> str:
+    return " ".join(summary(gathered, learnt, Prequential(()), {}))
 
 
 def study_of(values: list[float | None], **options: Any) -> optuna.Study:
@@ -154,17 +208,43 @@ def only_running() -> optuna.Study:
     return study
 
 
+def without_parameters() -> optuna.Study:
+    study = optuna.create_study()
+    for number in range(8):
+        study.add_trial(trial_of(number, {}, {}, 1.0 * number, TrialState.COMPLETE))
+    return study
+
+
+def failing() -> optuna.Study:
+    """Two outcomes; five failures for one reason, two of which were tried again, and three for others."""
+    study = optuna.create_study()
+    reasons = [f"exit status\n1  {EVIL}"] * 5 + ["w" * 99, "no\x00end", None]
+    for number, reason in enumerate([*reasons, "fine", "fine"]):
+        state = TrialState.COMPLETE if reason == "fine" else TrialState.FAIL
+        value = 1.0 * number if reason == "fine" else None
+        trial = trial_of(number, {"x": 0.1 * number}, UNIT, value, state)
+        trial.user_attrs = {} if reason is None else {"failure": reason}
+        trial.system_attrs = {"retry_history": [0, 1]} if number == 2 else {}
+        study.add_trial(trial)
+    return study
+
+
 @pytest.mark.parametrize(
     ("made", "says"),
     [
         (optuna.create_study, "The study has no trials yet."),
         (lambda: study_of([1.5]), "The smallest outcome is 1.5, of trial 0; it is the latest."),
         (lambda: study_of([1.5, 1.0]), "2 outcomes are too few to learn from"),
-        (lambda: study_of([None] * 4), "4 trials within 45 s: 4 failed. No trial has an outcome yet."),
+        (
+            lambda: study_of([None] * 4),
+            "4 trials within 45 s: 4 failed. Every trial failed. No trial has an outcome yet.",
+        ),
         (lambda: study_of([1.0] * 12), "no model of this study yet: all outcomes are equal."),
         (lambda: study_of([math.inf] * 12), "no model of this study yet"),
         (only_running, "The study has 1 trial: 1 running."),
         (nothing_in_common, "the finished trials have no parameter in common"),
+        (without_parameters, "No parameter took more than one value."),
+        (failing, f"8 trials failed, 80% of all, 5 of them with “exit status 1 {EVIL}”; 2 were tried again."),
     ],
 )
 def test_studies_without_a_model_are_told_of(made: Any, says: str) -> None:
@@ -182,6 +262,38 @@ def test_a_page_needs_a_folder(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "absent" / "report.html"):
         with pytest.raises(ConfigurationError, match="a file in a folder that exists"):
             boggn.report(study_of([1.0]), path)
+
+
+def test_a_study_without_trials_is_one_sentence() -> None:
+    read = checked(optuna.create_study())
+    assert [attributes["id"] for name, attributes in read.elements if name == "section"] == ["learnt"]
+    assert "model" not in read.text
+
+
+def test_why_trials_failed_is_told() -> None:
+    read = checked(failing())
+    listed = " ".join(read.text.partition("Why trials failed ")[2].split())
+    parts = [f"5 × exit status 1 {EVIL} (2 tried again)", f"1 × {'w' * 59}…", "1 × no\x00end"]
+    for part, following in pairwise([*parts, "1 × for a reason that was not recorded"]):
+        assert 0 <= listed.index(part) < listed.index(following)
+    tips = json.loads(read.scripts[0])
+    assert tips["0"] == f"Trial 0, failed and tried again\nexit status 1 {EVIL}\nx = 0"
+    assert tips["2"].startswith("Trial 2, failed\nexit")
+    assert tips["7"].startswith("Trial 7, failed\nfor a reason")
+    assert tips["8"] == "Trial 8, complete\noutcome 8\nx = 0.8"
+
+
+def test_at_most_five_reasons_are_listed() -> None:
+    study = optuna.create_study()
+    for number in range(8):
+        trial = trial_of(number, {}, {}, None, TrialState.FAIL)
+        trial.user_attrs = {"failure": f"reason {min(number, 6)}."}
+        study.add_trial(trial)
+    listed = " ".join(checked(study).text.partition("Why trials failed ")[2].split())
+    assert listed.startswith("2 × reason 6. 1 × reason 0.")
+    assert "reason 3." in listed
+    assert "reason 4." not in listed
+    assert "and 2 other reasons" in listed
 
 
 @pytest.mark.slow
@@ -230,7 +342,7 @@ def test_other_kinds_of_studies(kind: str, says: str) -> None:
     read = checked(study)
     assert "The study has 24 trials" in read.text
     assert says in read.text
-    assert ("One more trial is expected to improve" in read.text) == (kind != "one threshold")
+    assert ("ne more trial is expected to improve" in read.text) == (kind != "one threshold")
 
 
 def drawn(distribution: Any, rng: np.random.Generator) -> Any:
@@ -305,12 +417,131 @@ def test_slices_planes_and_the_next_point_are_what_the_belief_says(study: optuna
         assert each.outcome is not None
         np.testing.assert_allclose(each.outcome.low, believed.outcome(points).low)
         assert any(math.isclose(value, centre[each.name], rel_tol=1e-9) for value in each.values)
+    assert learnt.next_params is not None
     (plane,) = learnt.planes
     i, j = 1, len(plane.x_values) - 2
-    point = centre | {plane.x: plane.x_values[j], plane.y: plane.y_values[i]}
-    np.testing.assert_allclose(plane.acquisition[i, j], believed.acquisition([point])[0])
-    assert learnt.next_params is not None
+    point = learnt.next_params | {plane.x: plane.x_values[j], plane.y: plane.y_values[i]}
+    there, best = believed.acquisition([point, learnt.next_params])
+    np.testing.assert_allclose(plane.worth[i, j], np.exp(there - best))
+    at = np.unravel_index(np.argmax(plane.worth), plane.worth.shape)
+    assert plane.worth.max() == pytest.approx(1.0, abs=0.01)  # the plane passes through the point, its best
+    assert plane.x_values[at[1]] == pytest.approx(learnt.next_params[plane.x], abs=0.05)
     assert improvement(learnt.next_model) == pytest.approx(believed.expected_improvement([learnt.next_params])[0])
+
+
+def test_what_a_point_is_worth_is_a_share_of_the_first() -> None:
+    logs = np.array([-2.0, -3.0, -np.inf, -1.99])
+    np.testing.assert_allclose(relative(logs, logarithmic=True), [1.0, np.exp(-1.0), np.exp(-1.0), np.exp(0.01)])
+    np.testing.assert_allclose(relative(np.array([3.0, -1.0, 1.0]), logarithmic=False), [1.0, 0.0, 0.5])
+    for logarithmic in (True, False):
+        assert relative(np.full(3, 7.0), logarithmic=logarithmic).tolist() == [1.0, 1.0, 1.0]
+        assert relative(np.full(3, -np.inf), logarithmic=logarithmic).tolist() == [1.0, 1.0, 1.0]
+
+
+OUTCOMES: list[float | None] = [float(k) for k in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("improvement", "says"),
+    [
+        (3.0, "One more trial is expected to improve the best outcome by 3, 50% of the spread"),
+        (3.0, "worse trials: there is still much to gain, if"),
+        (0.12, "worse trials: a little is still to gain, if"),
+        (0.006, "Little is left to gain, if the model is right: one more trial is expected"),
+    ],
+)
+def test_what_is_left_to_gain_is_told_by_the_spread(improvement: float, says: str) -> None:
+    assert says in told_of(gathered_of(OUTCOMES), learnt_of(expected_improvement=improvement))
+
+
+@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+def test_nothing_is_to_gain_on_an_infinite_outcome(direction: str) -> None:
+    best = -math.inf if direction == "minimize" else math.inf
+    gathered = gathered_of([*OUTCOMES, best], direction=direction)
+    text = told_of(gathered, learnt_of())
+    assert f"Nothing improves on an outcome of {short(best)}." in text
+    assert "to gain" not in text
+    worst = gathered_of([*OUTCOMES, -best, -best, -best, -best], direction=direction)
+    assert "still much to gain" in told_of(worst, learnt_of(expected_improvement=3.0))
+
+
+def test_the_next_point_is_described() -> None:
+    names = tuple(f"p{k}" for k in range(40))
+    gathered = gathered_of(OUTCOMES)
+    text = told_of(gathered, learnt_of(names))
+    assert "It would go to p39 = 0.5, p38 = 0.5, " in text  # the most important first
+    assert "p34 = 0.5 and 34 more next, and gives that point a chance of 60% to be good." in text
+    assert "explores" not in text
+    text = told_of(gathered, learnt_of(success=0.93, class_probability=0.1))
+    assert "to x = 0.5 next, and gives that point a chance of 10% to be good, and one of 93% not to fail. That" in text
+    assert "less than the 25% of all trials so far that are good" in text
+    assert "explores" in text
+
+
+def test_an_enqueued_repetition_is_no_failure_of_its_point() -> None:
+    """A retry waits with its parameters; in the copy, which the sampler is asked with, it tells of no point."""
+    study = study_of([1.0, 2.0, None])
+    again = trial_of(3, {"x": 0.5}, UNIT, None, TrialState.WAITING)
+    again.system_attrs = {"retry_history": [2]}
+    study.add_trial(again)
+    taken = snapshot(study)
+    assert taken.study.trials[3].params == {}
+    assert study.trials[3].params == {"x": 0.5}
+    *_, lost, waiting = gather(taken).rows
+    assert (lost.state, lost.again) == ("failed", True)
+    assert (waiting.state, waiting.again, waiting.params) == ("waiting", False, {"x": 0.5})
+
+
+def test_what_is_off_a_logarithmic_axis_is_not_drawn() -> None:
+    gathered = gathered_of([1.0, 1e-2, 1e-4, 1e-6, 1e-8])
+    hopes = [None, 0.5, 0.5, 1e-9, 1e-9]
+    rows = tuple(
+        replace(row, model=None if hope is None else model_of(expected_improvement=hope))
+        for row, hope in zip(gathered.rows, hopes, strict=True)
+    )
+    page = progress(replace(gathered, rows=rows), None)
+    (shape,) = re.findall(r'<path d="([^"]*)" class="area f3"', page)
+    heights = [float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", shape)]
+    assert shape.count("M") == 2  # 1 - 0.5 is on the axis; 1e-2 - 0.5 is not, and there is a gap
+    assert max(heights) < 950.0
+    assert "left out where it lies off the axis" in page
+
+
+def test_lines_and_areas_have_gaps() -> None:
+    gap = [(0.0, 0.5), (0.25, 0.5), (0.5, math.nan), (0.75, 0.5), (1.0, 0.5)]
+    level = [(x, 0.25) for x, _ in gap]
+    assert 'd="M0 500L250 500M750 500L1000 500"' in line(gap, "c1")
+    assert 'd="M0 500L250 500L250 750L0 750ZM750 500L1000 500L1000 750L750 750Z"' in area(gap, level, "f1")
+    assert area([], [], "f1") == ""
+
+
+def test_the_latest_expectation_is_inside_its_chart() -> None:
+    gathered = gathered_of(OUTCOMES)
+    rows = tuple(replace(row, model=model_of()) for row in gathered.rows)
+    page = progress(replace(gathered, rows=rows), learnt_of(expected_improvement=0.25))
+    (shape, keys) = re.findall(r'<path d="([^"]*)" class="marks c3 small" data-keys="([^"]*)"', page)[0]
+    assert keys.split()[-1] == "next"
+    assert 900.0 < float(re.findall(r"M([\d.]+) ", shape)[-1]) < 990.0
+
+
+def test_a_column_has_one_notation() -> None:
+    gathered = gathered_of([1e-9, 0.5, 0.25, 2.0])
+    learnt = replace(learnt_of(), expected={0: (-1.1e-5, -5.9e-5, 3.7e-5), 1: (0.5, 0.49, 0.51), 3: (2.0, 1.9, 2.1)})
+    page = top(gathered, learnt)
+    cells = re.findall(r"<td>([^<]*)</td>", page)[::4]
+    assert cells == ["1.000×10⁻⁹", "2.500×10⁻¹", "5.000×10⁻¹", "2.000×10⁰"]
+    expected = re.findall(r"<td>([^<]*)</td>", page)[1::4]
+    assert expected == ["(−1.1 ± 4.8)×10⁻⁵", "–", "(5.00 ± 0.10)×10⁻¹", "(2.00 ± 0.10)×10⁰"]
+    plain = top(gathered_of([0.001, 0.5]), None)
+    assert re.findall(r"<td>([^<]*)</td>", plain)[::3] == ["0.001", "0.5"]
+
+
+def test_a_parameter_may_be_called_like_a_column() -> None:
+    study = optuna.create_study()
+    study.add_trial(trial_of(0, {"outcome": 0.123456}, {"outcome": FloatDistribution(0, 1)}, 7.0, TrialState.COMPLETE))
+    page = top(gather(snapshot(study)), None)
+    assert re.findall(r'<span title="([^"]*)">', page)[:3] == ["trial", "outcome", "outcome"]
+    assert '<td title="0.123456">0.123</td>' in page
 
 
 def test_variance_shares_of_the_ishigami_function() -> None:
@@ -403,6 +634,12 @@ def test_other_texts() -> None:
     texts = ["0.4 ms", "999 ms", "1 s", "119 s", "2 min", "2.5 h", "3 days"]
     assert [duration(seconds) for seconds in (4e-4, 0.999, 1.0, 119.0, 120.0, 9e3, 259_200.0)] == texts
     assert give_or_take(-1e-9, 0.5) == "0.00 ± 0.50"
+    assert give_or_take(-1.1e-5, 4.8e-5, powered=True) == "(−1.1 ± 4.8)×10⁻⁵"
+    assert give_or_take(0.0, 0.0, powered=True) == "0 ± 0"
+    assert column([5.658e-10, 0.155, 0.0]) == ["5.658×10⁻¹⁰", "1.550×10⁻¹", "0"]
+    assert column([0.155, 1, "a", None, math.inf]) == ["0.155", "1", "a", "None", "∞"]
+    assert [Scale(1.0, 2.0).on(value) for value in (1.0, 1.5, 2.0)] == [0.0, 0.5, 1.0]
+    assert all(math.isnan(Scale(1.0, 2.0).on(value)) for value in (0.9, 2.1, math.nan))
 
 
 @pytest.mark.parametrize(

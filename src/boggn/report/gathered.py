@@ -233,6 +233,6 @@ def _row(taken: Snapshot, trial: FrozenTrial, zero: float, space: dict[str, Base
         model=explain(taken.study, trial.number).model,
         threshold=None,
         good=None,
-        failure=None if failure is None else str(failure),
+        failure=None if failure is None else " ".join(str(failure).split()),
         again=False,
     )

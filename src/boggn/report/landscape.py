@@ -11,6 +11,7 @@ import numpy as np
 
 from boggn.report.contours import outlines
 from boggn.report.gathered import Gathered, Row, negligible, value_of
+from boggn.report.learnt import by_importance
 from boggn.report.markup import Markup, markup, tag
 from boggn.report.numbers import Scale, percent, robust, short
 from boggn.report.plot import (
@@ -238,9 +239,9 @@ def _edges(places: Sequence[float]) -> list[tuple[float, float]]:
     return list(zip([0.0, *middles], [*middles, 1.0], strict=True))
 
 
-def coordinates(gathered: Gathered, axes: Mapping[str, Axis], order: Sequence[str]) -> Markup:
+def coordinates(gathered: Gathered, axes: Mapping[str, Axis], learnt: Learnt | None) -> Markup:
     """One thread for each trial through all its parameters to its outcome."""
-    names = [*order, *(name for name in axes if name not in order)][:MOST_COLUMNS]
+    names = by_importance(axes, learnt)[:MOST_COLUMNS]
     rows = sample(gathered, MOST_THREADS)
     if not names or not rows:
         return markup()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, final
@@ -85,6 +85,12 @@ class Learnt:
     expected: dict[int, tuple[float, float, float]]
     next_params: dict[str, Any] | None
     next_model: Model | None
+
+
+def by_importance(names: Iterable[str], learnt: Learnt | None) -> list[str]:
+    """Parameters, those that decide most about the outcome first; without a model, as they come."""
+    known = {share.name: place for place, share in enumerate(learnt.shares)} if learnt else {}
+    return sorted(names, key=lambda name: known.get(name, len(known)))
 
 
 def learn(study: Study, axes: Mapping[str, Axis], best: Sequence[int]) -> Learnt | str:

@@ -47,7 +47,6 @@ def html(study: Study) -> str:
     )
     fitted_now = f" Fitted now, its log evidence is {short(learnt.log_evidence)}." if learnt else ""
     paragraphs = [tag("p", text) for text in summary(gathered, found, told, axes)]
-    order = [share.name for share in learnt.shares] if learnt else []
     sections = [
         Section("learnt", "What was learnt", tag("div", *paragraphs, class_="prose"), ""),
         Section("best", "Top trials", table.top(gathered, learnt), no_outcome),
@@ -63,7 +62,7 @@ def html(study: Study) -> str:
         Section(
             "coordinates",
             "Parallel coordinates",
-            landscape.coordinates(gathered, axes, order),
+            landscape.coordinates(gathered, axes, learnt),
             no_outcome if axes or not gathered.complete else "No parameter took more than one value.",
         ),
         Section("labels", "Threshold and labels", charts.labels(gathered), "It takes two outcomes."),

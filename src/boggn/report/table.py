@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from boggn.report.gathered import Gathered, Row, value_of
-from boggn.report.learnt import TOP, Learnt
+from boggn.report.learnt import TOP, Learnt, by_importance
 from boggn.report.markup import Markup, markup, tag
 from boggn.report.numbers import NONE, apart, column, duration, give_or_take, percent, wants_power
 from boggn.report.plot import scrolling
@@ -21,7 +21,7 @@ def top(gathered: Gathered, learnt: Learnt | None) -> Markup:
     rows = gathered.best_first[:TOP]
     if not rows:
         return markup()
-    names = [name for name in gathered.space if any(name in row.params for row in rows)]
+    names = by_importance((name for name in gathered.space if any(name in row.params for row in rows)), learnt)
     columns = [
         ("trial", [_number(row, learnt) for row in rows]),
         *_outcomes(rows, learnt),

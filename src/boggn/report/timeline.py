@@ -83,7 +83,7 @@ def _retried(reason: Reason) -> str | None:
 
 def reason_of(text: str | None) -> str:
     """Why a trial failed, cut to what can be read at a glance."""
-    return "for a reason that was not recorded" if not text else short(" ".join(text.split()))
+    return "for a reason that was not recorded" if not text else short(text)
 
 
 def _lanes(spans: Sequence[tuple[float, float]]) -> list[int]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from boggn.report.charts import best_so_far
 from boggn.report.gathered import Gathered, gain, negligible, reasons, relative_gain, value_of
+from boggn.report.learnt import by_importance
 from boggn.report.numbers import duration, percent, short
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ def _failed(gathered: Gathered) -> list[str]:
     known = [reason for reason in found if reason.text]
     of_it = f", {known[0].count} of them with “{short(known[0].text)}”" if known else ""
     retried = f"; {again} {'was' if again == 1 else 'were'} tried again" if again else ""
-    return [f"{count} trials failed, {percent(count / len(gathered.rows))} of all{of_it}{retried}."]
+    share = percent(count / len(gathered.rows))
+    said = "Every trial failed" if count == len(gathered.rows) else f"{count} trials failed, {share} of all"
+    return [f"{said}{of_it}{retried}."]
 
 
 def _best(gathered: Gathered) -> str:
@@ -150,8 +153,7 @@ def _next(learnt: Learnt) -> str:
     if learnt.next_params is None or learnt.next_model is None:
         return ""
     model, params = learnt.next_model, learnt.next_params
-    first = [share.name for share in learnt.shares if share.name in params]
-    names = [*first, *(name for name in params if name not in first)]
+    names = by_importance(params, learnt)
     parts = [f"{short(name)} = {short(params[name], 3)}" for name in names[:MOST_NAMED]]
     where = ", ".join(parts) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
     safe = "" if model.success is None else f", and one of {percent(model.success)} not to fail"
