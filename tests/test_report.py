@@ -431,8 +431,8 @@ def test_slices_planes_and_the_next_point_are_what_the_belief_says(study: optuna
 
 def test_what_a_point_is_worth_is_a_share_of_the_first() -> None:
     logs = np.array([-2.0, -3.0, -np.inf, -1.99])
-    np.testing.assert_allclose(relative(logs, logarithmic=True), [1.0, np.exp(-1.0), np.exp(-1.0), np.exp(0.01)])
-    np.testing.assert_allclose(relative(np.array([3.0, -1.0, 1.0]), logarithmic=False), [1.0, 0.0, 0.5])
+    np.testing.assert_allclose(relative(logs, logarithmic=True), [1.0, np.exp(-1.0), 0.0, np.exp(0.01)])
+    np.testing.assert_allclose(relative(np.array([3.0, -1.0, 1.0, -np.inf]), logarithmic=False), [1.0, 0.0, 0.5, 0.0])
     for logarithmic in (True, False):
         assert relative(np.full(3, 7.0), logarithmic=logarithmic).tolist() == [1.0, 1.0, 1.0]
         assert relative(np.full(3, -np.inf), logarithmic=logarithmic).tolist() == [1.0, 1.0, 1.0]
@@ -639,6 +639,7 @@ def test_other_texts() -> None:
     assert column([5.658e-10, 0.155, 0.0]) == ["5.658×10⁻¹⁰", "1.550×10⁻¹", "0"]
     assert column([0.155, 1, "a", None, math.inf]) == ["0.155", "1", "a", "None", "∞"]
     assert [Scale(1.0, 2.0).on(value) for value in (1.0, 1.5, 2.0)] == [0.0, 0.5, 1.0]
+    assert Scale(0.0, 1.0).on(1.0 + 1e-15) == 1.0
     assert all(math.isnan(Scale(1.0, 2.0).on(value)) for value in (0.9, 2.1, math.nan))
 
 

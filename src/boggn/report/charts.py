@@ -154,7 +154,7 @@ def labels(gathered: Gathered) -> Markup:
         height=110,
     )
     caption = (
-        f"A trial is good if it is among the best {percent(gathered.gamma)} of those before it. "
+        f"A trial is good if it is among the best {percent(gathered.gamma)} (γ) of those before it. "
         "A sampler that learns nothing is good about that often."
     )
     return figure(caption, above.html(), below.html())

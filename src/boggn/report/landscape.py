@@ -74,7 +74,9 @@ def importance(learnt: Learnt) -> Markup:
         " alone, ",
         tag("i", class_="key patch b2"),
         " with its interactions, which count for each parameter that takes part",
-        ", so that they overlap and sum to more than 100%." if sum(share.total for share in learnt.shares) > 1 else ".",
+        ", so that they overlap and sum to more than 100%."
+        if sum(share.total for share in learnt.shares) > 1.005
+        else ".",
     )
     return figure(caption, tag("ol", *entries, class_="importance"))
 

@@ -208,14 +208,14 @@ def _planes(
 
 def relative(acquisition: Floats, *, logarithmic: bool) -> Floats:
     """Values as shares of the first one; those that are no logarithms have no zero but the least of them."""
-    finite = acquisition[np.isfinite(acquisition)]
-    if not finite.size:
+    known = np.isfinite(acquisition)
+    if not known.any():
         return np.ones_like(acquisition)
-    low, first = float(finite.min()), float(acquisition[0] if np.isfinite(acquisition[0]) else finite.max())
-    kept = np.clip(acquisition, low, finite.max())
+    low, high = acquisition[known].min(), acquisition[known].max()
+    first = acquisition[0] if known[0] else high
     if logarithmic:
-        return np.exp(np.minimum(kept - first, 1.0))  # the first is the best, or nearly
-    return (kept - low) / (first - low) if first > low else np.ones_like(kept)
+        return np.where(known, np.exp(np.minimum(acquisition - first, 1.0)), 0.0)  # the first is the best, or nearly
+    return np.where(known, acquisition - low, 0.0) / (first - low) if first > low else np.ones_like(acquisition)
 
 
 def _next(study: Study) -> tuple[dict[str, Any] | None, Model | None]:

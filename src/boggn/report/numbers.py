@@ -114,8 +114,9 @@ class Scale:
         return cls(max(low - room, -8e307), min(high + room, 8e307))
 
     def on(self, value: float) -> float:
-        """Its place; NaN off the axis, where nothing is to be drawn."""
-        return self.at(value) if self.low <= value <= self.high else math.nan
+        """Its place; NaN off the axis, where nothing is to be drawn. Rounding takes nothing off it."""
+        slack = 0.0 if self.log else 1e-9 * (self.high / 2 - self.low / 2)
+        return self.at(value) if self.low - slack <= value <= self.high + slack else math.nan
 
     def at(self, value: float) -> float:
         """Its place, 0 at the low end; a NaN stands in the middle."""
