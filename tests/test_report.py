@@ -244,7 +244,7 @@ def failing() -> optuna.Study:
         (only_running, "The study has 1 trial: 1 running."),
         (nothing_in_common, "the finished trials have no parameter in common"),
         (without_parameters, "No parameter took more than one value."),
-        (failing, f"8 trials failed, 80% of all, 5 of them with “exit status 1 {EVIL}”; 2 were tried again."),
+        (failing, f"The 8 failures are 80% of all trials, 5 of them with “exit status 1 {EVIL}”; 2 were tried again."),
     ],
 )
 def test_studies_without_a_model_are_told_of(made: Any, says: str) -> None:

@@ -61,7 +61,7 @@ def _failed(gathered: Gathered) -> list[str]:
     of_it = f", {known[0].count} of them with “{short(known[0].text)}”" if known else ""
     retried = f"; {again} {'was' if again == 1 else 'were'} tried again" if again else ""
     share = percent(count / len(gathered.rows))
-    said = "Every trial failed" if count == len(gathered.rows) else f"{count} trials failed, {share} of all"
+    said = "Every trial failed" if count == len(gathered.rows) else f"The {count} failures are {share} of all trials"
     return [f"{said}{of_it}{retried}."]
 
 
