@@ -23,14 +23,16 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 import boggn
+from boggn.belief import Band
 from boggn.errors import ConfigurationError, StudyError
 from boggn.explain import Model
 from boggn.prequential import Prequential
 from boggn.report.axes import Axis, axes_of
-from boggn.report.charts import best_so_far, progress, wilson
+from boggn.report.charts import best_so_far, evidence, progress, wilson
 from boggn.report.contours import outlines
 from boggn.report.gathered import Gathered, gather, improvement, snapshot
-from boggn.report.learnt import Learnt, Share, learn, relative, variance_shares
+from boggn.report.landscape import importance, slices
+from boggn.report.learnt import Learnt, Share, Slice, learn, relative, variance_shares
 from boggn.report.markup import Markup, embedded, tag
 from boggn.report.numbers import Scale, apart, column, duration, give_or_take, percent, robust, short
 from boggn.report.page import html
@@ -505,6 +507,38 @@ def test_what_is_off_a_logarithmic_axis_is_not_drawn() -> None:
     assert shape.count("M") == 2  # 1 - 0.5 is on the axis; 1e-2 - 0.5 is not, and there is a gap
     assert max(heights) < 950.0
     assert "left out where it lies off the axis" in page
+
+
+def test_a_slice_that_goes_below_zero_stops_there() -> None:
+    gathered = gathered_of([1.0, 1e-2, 1e-4, 1e-6, 1e-8])
+    flat = np.full(4, 0.5)
+    outcome = Band(np.array([1e-2, 1e-3, -1e-3, 1e-2]), np.array([1e-3, -1e-3, -1e-2, 1e-3]), np.array([0.1] * 4))
+    each = Slice("x", [0.2, 0.4, 0.6, 0.8], Band(flat, flat, flat), outcome)
+    page = slices(gathered, replace(learnt_of(), slices=(each,)), axes_of(gathered.space))
+    (course,) = re.findall(r'<path d="([^"]*)" class="line c3 strong"', page)
+    assert re.findall(r"[ML](\d+) ", course) == ["200", "400", "800"]
+    assert course.count("M") == 2
+    (band,) = re.findall(r'<path d="([^"]*)" class="area f3"', page)
+    assert re.findall(r"[ML](\d+) ", band) == ["200", "200", "800", "800"]  # where both of its ends are on the axis
+
+
+def test_words_that_one_may_not_know_are_explained_where_they_appear() -> None:
+    gathered = gathered_of(OUTCOMES)
+    known = {"length-scale": {"x": 2.0}, "warp offset": 0.1}
+    rows = tuple(replace(row, model=model_of(scales=known)) for row in gathered.rows)
+    page = evidence(replace(gathered, rows=rows))
+    assert "The log evidence says" in page
+    assert "A length-scale is" in page
+    assert "The warp offset is" in page
+    assert "output variance" not in page
+    rows = tuple(replace(row, model=model_of(scales={"precision of x": 2.0})) for row in gathered.rows)
+    assert "A large precision holds" in evidence(replace(gathered, rows=rows))
+
+
+def test_shares_that_overlap_are_said_to() -> None:
+    shares = (Share("x", 0.5, 0.8), Share("y", 0.1, 0.4))
+    assert "they overlap and sum to more than 100%" in importance(replace(learnt_of(), shares=shares))
+    assert "overlap" not in importance(replace(learnt_of(), shares=shares[:1]))
 
 
 def test_lines_and_areas_have_gaps() -> None:
