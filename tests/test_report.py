@@ -9,29 +9,27 @@ import math
 import re
 import subprocess
 import sys
-from datetime import datetime, timedelta
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import optuna
 import pytest
-from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.trial import FrozenTrial, TrialState, create_trial
+from optuna.distributions import CategoricalDistribution, FloatDistribution
+from optuna.trial import TrialState
 
 import boggn
 from boggn.errors import ConfigurationError, StudyError
-from boggn.report.axes import Axis, axes_of
-from boggn.report.charts import best_so_far, wilson
-from boggn.report.contours import outlines
+from boggn.report.axes import axes_of
+from boggn.report.charts import best_so_far
 from boggn.report.gathered import gather, improvement, snapshot
-from boggn.report.learnt import Learnt, learn, variance_shares
-from boggn.report.markup import Markup, embedded, tag
-from boggn.report.numbers import Scale, apart, duration, give_or_take, percent, robust, short
+from boggn.report.learnt import Learnt, learn
+from boggn.report.numbers import short
 from boggn.report.page import html
+from reported import EVIL, UNIT, study_of, trial_of
 
-EVIL = "<script>window.caught=1</script></style>'\"&"
 VOID = {"meta", "br"}
 SECTIONS = 11
 
@@ -79,7 +77,7 @@ def checked(study: optuna.Study) -> Reader:
     assert len(ids) == len(set(ids))
     links = [attributes["href"] for name, attributes in read.elements if name == "a"]
     assert all(link is not None and link.startswith("#") and link[1:] in ids for link in links)
-    assert sum(name == "section" for name, _ in read.elements) == SECTIONS
+    assert sum(name == "section" for name, _ in read.elements) == (SECTIONS if before else 1)
     for name, attributes in read.elements:
         assert not any(each.startswith("on") or each in {"src", "srcset"} for each in attributes)
         assert name != "svg" or attributes["aria-label"]
@@ -94,27 +92,6 @@ def checked(study: optuna.Study) -> Reader:
     assert policy.startswith("default-src 'none'")
     assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
     return read
-
-
-def trial_of(
-    number: int, params: dict[str, Any], space: dict[str, Any], value: float | None, state: TrialState
-) -> FrozenTrial:
-    trial = create_trial(params=params, distributions=space, value=value, state=state)
-    trial.datetime_start = datetime(2026, 1, 1) + timedelta(seconds=10 * number)  # noqa: DTZ001  Optuna's are naive
-    if state.is_finished():
-        trial.datetime_complete = trial.datetime_start + timedelta(seconds=15)
-    return trial
-
-
-def study_of(values: list[float | None], **options: Any) -> optuna.Study:
-    """One parameter; None is a failed trial."""
-    rng = np.random.default_rng(0)
-    study = optuna.create_study(**options)
-    for number, value in enumerate(values):
-        state = TrialState.FAIL if value is None else TrialState.COMPLETE
-        params = {"x": float(rng.random())}
-        study.add_trial(trial_of(number, params, {"x": FloatDistribution(0, 1)}, value, state))
-    return study
 
 
 @pytest.fixture(scope="module")
@@ -154,17 +131,43 @@ def only_running() -> optuna.Study:
     return study
 
 
+def without_parameters() -> optuna.Study:
+    study = optuna.create_study()
+    for number in range(8):
+        study.add_trial(trial_of(number, {}, {}, 1.0 * number, TrialState.COMPLETE))
+    return study
+
+
+def failing() -> optuna.Study:
+    """Two outcomes; five failures for one reason, two of which were tried again, and three for others."""
+    study = optuna.create_study()
+    reasons = [f"exit status\n1  {EVIL}"] * 5 + ["w" * 99, "no\x00end", None]
+    for number, reason in enumerate([*reasons, "fine", "fine"]):
+        state = TrialState.COMPLETE if reason == "fine" else TrialState.FAIL
+        value = 1.0 * number if reason == "fine" else None
+        trial = trial_of(number, {"x": 0.1 * number}, UNIT, value, state)
+        trial.user_attrs = {} if reason is None else {"failure": reason}
+        trial.system_attrs = {"retry_history": [0, 1]} if number == 2 else {}
+        study.add_trial(trial)
+    return study
+
+
 @pytest.mark.parametrize(
     ("made", "says"),
     [
         (optuna.create_study, "The study has no trials yet."),
         (lambda: study_of([1.5]), "The smallest outcome is 1.5, of trial 0; it is the latest."),
         (lambda: study_of([1.5, 1.0]), "2 outcomes are too few to learn from"),
-        (lambda: study_of([None] * 4), "4 trials within 45 s: 4 failed. No trial has an outcome yet."),
+        (
+            lambda: study_of([None] * 4),
+            "4 trials within 45 s: 4 failed. Every trial failed. No trial has an outcome yet.",
+        ),
         (lambda: study_of([1.0] * 12), "no model of this study yet: all outcomes are equal."),
         (lambda: study_of([math.inf] * 12), "no model of this study yet"),
         (only_running, "The study has 1 trial: 1 running."),
         (nothing_in_common, "the finished trials have no parameter in common"),
+        (without_parameters, "No parameter took more than one value."),
+        (failing, f"The 8 failures are 80% of all trials, 5 of them with “exit status 1 {EVIL}”; 2 were tried again."),
     ],
 )
 def test_studies_without_a_model_are_told_of(made: Any, says: str) -> None:
@@ -184,6 +187,38 @@ def test_a_page_needs_a_folder(tmp_path: Path) -> None:
             boggn.report(study_of([1.0]), path)
 
 
+def test_a_study_without_trials_is_one_sentence() -> None:
+    read = checked(optuna.create_study())
+    assert [attributes["id"] for name, attributes in read.elements if name == "section"] == ["learnt"]
+    assert "model" not in read.text
+
+
+def test_why_trials_failed_is_told() -> None:
+    read = checked(failing())
+    listed = " ".join(read.text.partition("Why trials failed ")[2].split())
+    parts = [f"5 × exit status 1 {EVIL} (2 tried again)", f"1 × {'w' * 59}…", "1 × no\x00end"]
+    for part, following in pairwise([*parts, "1 × for a reason that was not recorded"]):
+        assert 0 <= listed.index(part) < listed.index(following)
+    tips = json.loads(read.scripts[0])
+    assert tips["0"] == f"Trial 0, failed and tried again\nexit status 1 {EVIL}\nx = 0"
+    assert tips["2"].startswith("Trial 2, failed\nexit")
+    assert tips["7"].startswith("Trial 7, failed\nfor a reason")
+    assert tips["8"] == "Trial 8, complete\noutcome 8\nx = 0.8"
+
+
+def test_at_most_five_reasons_are_listed() -> None:
+    study = optuna.create_study()
+    for number in range(8):
+        trial = trial_of(number, {}, {}, None, TrialState.FAIL)
+        trial.user_attrs = {"failure": f"reason {min(number, 6)}."}
+        study.add_trial(trial)
+    listed = " ".join(checked(study).text.partition("Why trials failed ")[2].split())
+    assert listed.startswith("2 × reason 6. 1 × reason 0.")
+    assert "reason 3." in listed
+    assert "reason 4." not in listed
+    assert "and 2 other reasons" in listed
+
+
 @pytest.mark.slow
 def test_a_study_of_boggn_shows_everything(study: optuna.Study, tmp_path: Path) -> None:
     read = checked(study)
@@ -195,7 +230,6 @@ def test_a_study_of_boggn_shows_everything(study: optuna.Study, tmp_path: Path) 
     assert path.read_text(encoding="utf-8") == html(study)  # the same study, the same page
 
 
-UNIT = {"x": FloatDistribution(0, 1)}
 SPACES: dict[str, dict[str, Any]] = {
     "conditional": UNIT,
     "categorical": {"a": CategoricalDistribution([None, True, "<b>"]), "b": CategoricalDistribution([1, 2.5])},
@@ -230,7 +264,7 @@ def test_other_kinds_of_studies(kind: str, says: str) -> None:
     read = checked(study)
     assert "The study has 24 trials" in read.text
     assert says in read.text
-    assert ("One more trial is expected to improve" in read.text) == (kind != "one threshold")
+    assert ("ne more trial is expected to improve" in read.text) == (kind != "one threshold")
 
 
 def drawn(distribution: Any, rng: np.random.Generator) -> Any:
@@ -305,168 +339,30 @@ def test_slices_planes_and_the_next_point_are_what_the_belief_says(study: optuna
         assert each.outcome is not None
         np.testing.assert_allclose(each.outcome.low, believed.outcome(points).low)
         assert any(math.isclose(value, centre[each.name], rel_tol=1e-9) for value in each.values)
+    assert learnt.next_params is not None
     (plane,) = learnt.planes
     i, j = 1, len(plane.x_values) - 2
-    point = centre | {plane.x: plane.x_values[j], plane.y: plane.y_values[i]}
-    np.testing.assert_allclose(plane.acquisition[i, j], believed.acquisition([point])[0])
-    assert learnt.next_params is not None
+    point = learnt.next_params | {plane.x: plane.x_values[j], plane.y: plane.y_values[i]}
+    there, best = believed.acquisition([point, learnt.next_params])
+    np.testing.assert_allclose(plane.worth[i, j], np.exp(there - best))
+    at = np.unravel_index(np.argmax(plane.worth), plane.worth.shape)
+    assert plane.worth.max() == pytest.approx(1.0, abs=0.01)  # the plane passes through the point, its best
+    assert plane.x_values[at[1]] == pytest.approx(learnt.next_params[plane.x], abs=0.05)
     assert improvement(learnt.next_model) == pytest.approx(believed.expected_improvement([learnt.next_params])[0])
 
 
-def test_variance_shares_of_the_ishigami_function() -> None:
-    """Its indices are known in closed form."""
-    a, b, pi = 7.0, 0.1, math.pi
-
-    def ishigami(units: Any) -> Any:
-        x = pi * (2 * units - 1)
-        return np.sin(x[:, 0]) + a * np.sin(x[:, 1]) ** 2 + b * x[:, 2] ** 4 * np.sin(x[:, 0])
-
-    variance = a**2 / 8 + b * pi**4 / 5 + b**2 * pi**8 / 18 + 0.5
-    first = np.array([0.5 * (1 + b * pi**4 / 5) ** 2, a**2 / 8, 0.0]) / variance
-    both = 8 * b**2 * pi**8 / 225 / variance
-    alone, total = variance_shares(ishigami, 3, 4096)
-    np.testing.assert_allclose(alone, first, atol=0.02)
-    np.testing.assert_allclose(total, first + np.array([both, 0.0, both]), atol=0.02)
-    flat = variance_shares(lambda units: np.ones(len(units)), 2, 64)
-    assert [column.tolist() for column in flat] == [[0.0, 0.0], [0.0, 0.0]]
-
-
-@pytest.mark.parametrize("cut", [0.0, -0.4, 0.7])
-def test_outlines_enclose_what_is_above_a_level(cut: float) -> None:
-    """The area by Green's theorem is the share of a fine grid that is above; each corner lies on the level."""
-    x, y = np.linspace(0, 1, 41), np.linspace(0, 1, 31) ** 1.5
-
-    def surface(u: Any, v: Any) -> Any:
-        return np.sin(7 * u) * np.cos(5 * v) + 0.4 * u
-
-    loops = outlines(surface(x, y[:, None]), x, y, cut)
-    area = sum(
-        sum(p[0] * q[1] - q[0] * p[1] for p, q in zip(loop, [*loop[1:], loop[0]], strict=True)) / 2 for loop in loops
-    )
-    fine = (np.arange(1000) + 0.5) / 1000
-    assert abs(area) == pytest.approx(np.mean(surface(fine, fine[:, None]) >= cut), abs=0.004)
-    inner = [p for loop in loops for p in loop if 0 < p[0] < 1 and 0 < p[1] < 1]
-    np.testing.assert_allclose([surface(*p) for p in inner], cut, atol=0.02)
-
-
-def test_outlines_of_a_saddle_everywhere_and_nowhere() -> None:
-    ends = np.array([0.0, 1.0])
-    assert len(outlines(np.array([[1.0, -1.2], [-1.2, 1.0]]), ends, ends, 0.0)) == 2  # two corners
-    assert len(outlines(np.array([[1.2, -1.0], [-1.0, 1.2]]), ends, ends, 0.0)) == 1  # one band
-    assert outlines(np.zeros((2, 2)), ends, ends, 1.0) == []
-    ((*corners,),) = outlines(np.zeros((2, 2)), ends, ends, 0.0)
-    assert {*corners} == {(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)}
-
-
-def test_wilson_intervals() -> None:
-    from scipy.stats import binomtest
-
-    for successes, size in [(0, 5), (3, 8), (40, 40), (17, 90)]:
-        expected = binomtest(successes, size).proportion_ci(0.9, method="wilson")
-        np.testing.assert_allclose(wilson(successes, size), expected, atol=1e-4)
-
-
-# ------------------------------------------------------------------------------------------------ numbers and markup
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "None"),
-        (True, "True"),
-        (3, "3"),
-        (-2.5, "−2.5"),
-        (1000.0, "1000"),
-        (1e-5, "10⁻⁵"),
-        (-1.25e-7, "−1.25×10⁻⁷"),
-        (0.123456, "0.1235"),
-        (math.inf, "∞"),
-        (math.nan, "nan"),
-        ("x" * 99, "x" * 59 + "…"),
-    ],
-)
-def test_short_texts(value: Any, text: str) -> None:
-    assert short(value) == text
-
-
-def test_other_texts() -> None:
-    assert [percent(share) for share in (0.0, 0.001, 0.5, 0.999, 1.0)] == [
-        "0%",
-        "<\N{NO-BREAK SPACE}1%",
-        "50%",
-        ">\N{NO-BREAK SPACE}99%",
-        "100%",
-    ]
-    assert apart([0.08, 0.0800024, 0.0800025]) == ["0.08", "0.080002", "0.080003"]
-    assert apart([2.0, 2.0]) == ["2", "2"]
-    assert give_or_take(0.0800041, 0.0000123) == "0.080004 ± 0.000012"
-    texts = ["0.4 ms", "999 ms", "1 s", "119 s", "2 min", "2.5 h", "3 days"]
-    assert [duration(seconds) for seconds in (4e-4, 0.999, 1.0, 119.0, 120.0, 9e3, 259_200.0)] == texts
-    assert give_or_take(-1e-9, 0.5) == "0.00 ± 0.50"
-
-
-@pytest.mark.parametrize(
-    "scale",
-    [
-        Scale(0.0, 1.0),
-        Scale(-3.2, 17.5),
-        Scale(1e-5, 1e-1, log=True),
-        Scale(3.0, 4.0, log=True),
-        Scale(1e-300, 1e300, log=True),
-        Scale(-1.5e308, 1.5e308),
-        Scale(1.0, 1.0 + 1e-9),
-    ],
-)
-@pytest.mark.parametrize("most", [3, 6])
-def test_ticks_are_round_distinct_and_in_place(scale: Scale, most: int) -> None:
-    ticks = scale.ticks(most)
-    places, labels = [place for place, _ in ticks], [label for _, label in ticks]
-    assert 2 <= len(ticks) <= most + 1
-    assert places == sorted(places)
-    assert 0.0 <= places[0] <= places[-1] <= 1.0
-    assert len(set(labels)) == len(labels)
-
-
-def test_only_what_is_minimised_gets_a_logarithmic_axis() -> None:
-    """Its good end is where the decades are."""
-    values = [1e-3 * 10 ** (k / 4) for k in range(16)]
-    assert robust(values, 1.0).log
-    assert not robust(values, -1.0).log
-
-
-def test_outliers_on_the_bad_side_do_not_squeeze_the_others() -> None:
-    good = [-1.0 + 0.1 * k for k in range(20)]
-    assert robust([*good, 1e9], 1.0).high < 10.0
-    assert robust([-each for each in [*good, 1e9]], -1.0).low > -10.0
-    assert robust([*good, -50.0], 1.0).low < -50.0  # on the good side they are what one looks for
-
-
-def test_axes_place_values_where_the_encoding_does() -> None:
-    log = Axis.of("x", FloatDistribution(1e-4, 1.0, log=True))
-    assert log.place({"x": 1e-2}) == pytest.approx(0.5)
-    assert log.place({"x": 2.0}) is None
-    assert log.place({}) is None
-    values = log.values(5, 1e-2)
-    assert values == sorted(values)
-    assert any(math.isclose(value, 1e-2) for value in values)
-    few = Axis.of("n", IntDistribution(1, 4))
-    assert few.levels == (1, 2, 3, 4)
-    assert few.place({"n": 2}) == 0.375
-    kinds = Axis.of("k", CategoricalDistribution(["b", None, EVIL]))
-    assert kinds.ticks() == [(1 / 6, "b"), (0.5, "None"), (5 / 6, EVIL)]
-    many = Axis.of("m", CategoricalDistribution([str(k) for k in range(50)]))
-    assert len(many.ticks()) <= 12
-
-
-def test_markup_escapes_what_is_not_markup() -> None:
-    assert tag("p", EVIL, tag("b", "&"), None, title=EVIL, hidden=True, id=None) == (
-        '<p title="&lt;script&gt;window.caught=1&lt;/script&gt;&lt;/style&gt;&#x27;&quot;&amp;" hidden>'
-        "&lt;script&gt;window.caught=1&lt;/script&gt;&lt;/style&gt;&#x27;&quot;&amp;<b>&amp;</b></p>"
-    )
-    assert isinstance(tag("p"), Markup)
-    text = embedded({EVIL: "</script>\u2028"})
-    assert "<" not in text
-    assert json.loads(text) == {EVIL: "</script>\u2028"}
+def test_an_enqueued_repetition_is_no_failure_of_its_point() -> None:
+    """A retry waits with its parameters; in the copy, which the sampler is asked with, it tells of no point."""
+    study = study_of([1.0, 2.0, None])
+    again = trial_of(3, {"x": 0.5}, UNIT, None, TrialState.WAITING)
+    again.system_attrs = {"retry_history": [2]}
+    study.add_trial(again)
+    taken = snapshot(study)
+    assert taken.study.trials[3].params == {}
+    assert study.trials[3].params == {"x": 0.5}
+    *_, lost, waiting = gather(taken).rows
+    assert (lost.state, lost.again) == ("failed", True)
+    assert (waiting.state, waiting.again, waiting.params) == ("waiting", False, {"x": 0.5})
 
 
 # ----------------------------------------------------------------------------------------------------- command line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from optuna.distributions import BaseDistribution
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 KEY = "boggn"
 RETRY_HISTORY = "retry_history"
 """Where Optuna keeps, on a trial that repeats others, their numbers."""
+FAILURE = "failure"
+"""A user attribute: why a trial has no value, for people and dashboards to see."""
 _CHUNK = 2045
 """Some relational storages hold no longer text in one attribute; Optuna's own samplers keep to this length too."""
 
@@ -60,3 +62,8 @@ def running_params(trial: FrozenTrial, space: Mapping[str, BaseDistribution]) ->
             suggested[name] = distribution.to_external_repr(value)
     fixed: dict[str, Any] = trial.system_attrs.get("fixed_params", {})
     return suggested | fixed | trial.params
+
+
+def tried_again(trials: Iterable[FrozenTrial]) -> set[int]:
+    """The numbers of the trials that later ones repeat, perhaps after a power cut."""
+    return {number for trial in trials for number in trial.system_attrs.get(RETRY_HISTORY, ())}

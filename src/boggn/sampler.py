@@ -28,7 +28,7 @@ from boggn.config import (
 )
 from boggn.errors import ConfigurationError, StudyError
 from boggn.network.spec import Network
-from boggn.record import RETRY_HISTORY, running_params
+from boggn.record import running_params, tried_again
 from boggn.record import write as write_record
 
 if TYPE_CHECKING:
@@ -342,8 +342,8 @@ def _history(trials: Sequence[FrozenTrial], sign: float, encoding: Encoding, row
 
 
 def _failures(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
-    """Trials that failed for good: what was tried again, perhaps after a power cut, says nothing of its point."""
-    again = {number for trial in trials for number in trial.system_attrs.get(RETRY_HISTORY, ())}
+    """Trials that failed for good: what was tried again says nothing of its point."""
+    again = tried_again(trials)
     return [trial for trial in trials if trial.state == TrialState.FAIL and trial.number not in again]
 
 

@@ -141,6 +141,39 @@ def test_marks_tell_of_their_trial(browser: chromium.Page, written: Path) -> Non
     assert browser.run("document.getElementById('tip').hidden")
 
 
+def test_what_scrolls_sideways_shows_that_there_is_more(browser: chromium.Page, written: Path) -> None:
+    """The table has room on a wide screen. On a narrow one a shadow lies at the side where more is, and only there."""
+    beyond = "[...document.querySelectorAll('.scrolls')].map((e) => e.scrollWidth - e.clientWidth)"
+    browser.open(written, width=1400)
+    assert browser.run(beyond) == [0, 0]
+    browser.open(written, width=400, dark=False)
+    assert min(browser.run(beyond)) > 20
+    for selector in ("#best .scrolls", "#coordinates .scrolls"):
+        sides = []
+        for left in (0, 9999):
+            browser.run(f"document.querySelector('{selector}').scrollLeft = {left}")
+            sides.append([lightest(browser, selector, side) < 0.9 for side in ("left", "right")])
+        assert sides == [[False, True], [True, False]]
+
+
+def test_long_names_are_cut_and_told(browser: chromium.Page, written: Path) -> None:
+    browser.open(written, width=1400)
+    cut = browser.run("""[...document.querySelectorAll("#best thead span")]
+        .filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.title)""")
+    assert "parameter_of_plain_ones_alone" in cut
+
+
+def test_the_latest_expectation_is_not_cut(browser: chromium.Page, written: Path) -> None:
+    for width in WIDTHS:
+        browser.open(written, width=width)
+        inside = browser.run("""(() => {
+            const svg = [...document.querySelectorAll("#progress svg")].at(-1), box = svg.getBoundingClientRect();
+            const path = svg.querySelector("path[data-keys$=next]");
+            const x = Number(path.getAttribute("d").match(/M([\\d.]+) [\\d.]+h0$/)[1]);
+            return box.width - (x * box.width) / 1000; })()""")
+        assert inside > 2.5  # half of the width of its stroke
+
+
 def test_dots_are_round_whatever_the_shape_of_the_plot(browser: chromium.Page, written: Path) -> None:
     """A dot is a stroke of no length: its box has no size, and its stroke keeps its width at any scale."""
     for width in WIDTHS:
@@ -168,6 +201,24 @@ def luminance(browser: chromium.Page, element: str, colour: str) -> float:
         return [...c.getImageData(0, 0, 1, 1).data].slice(0, 3); }})()""")
     linear = [v / 12.92 if (v := channel / 255) <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for channel in channels]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def lightest(browser: chromium.Page, selector: str, side: str) -> float:
+    """The green of the lightest pixel in a column at one side of an element: what no text covers."""
+    box = browser.run(f"""(() => {{ const e = document.querySelector("{selector}");
+        e.scrollIntoView({{ block: "center", behavior: "instant" }}); const b = e.getBoundingClientRect();
+        return [b.left + scrollX, b.right + scrollX, b.top + scrollY, b.height]; }})()""")
+    x = box[0] + 1 if side == "left" else box[1] - 2
+    clip = {"x": x, "y": box[2] + 2, "width": 1, "height": box[3] - 4, "scale": 1}
+    picture = browser.send("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)["data"]
+    # From bytes, as the page lets no picture be loaded.
+    greens: list[float] = browser.run(f"""(async () => {{
+        const bytes = Uint8Array.from(atob("{picture}"), (c) => c.charCodeAt(0));
+        const image = await createImageBitmap(new Blob([bytes], {{ type: "image/png" }}));
+        const c = new OffscreenCanvas(image.width, image.height).getContext("2d");
+        c.drawImage(image, 0, 0);
+        return [...c.getImageData(0, 0, image.width, image.height).data].filter((_, k) => k % 4 === 1); }})()""")
+    return max(greens) / 255
 
 
 def contrast(browser: chromium.Page, element: str) -> float:

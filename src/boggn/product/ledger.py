@@ -19,7 +19,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from boggn.product.owner import Owner
 from boggn.product.process import kill_strays
-from boggn.record import KEY, RETRY_HISTORY
+from boggn.record import FAILURE, KEY, RETRY_HISTORY
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
@@ -31,8 +31,6 @@ MARK = "boggn:mark"
 """What the processes of a trial carry in their environment, so that they are found when their worker has died."""
 ASKED = "boggn:asked"
 SUPERSEDED = "boggn:superseded"
-FAILURE = "failure"
-"""A user attribute: why a trial has no value, for people and dashboards to see."""
 
 BEAT_SECONDS = 30.0
 SILENCE_SECONDS = 300.0

@@ -20,6 +20,7 @@ from boggn.product.progress import showing
 from boggn.product.space import Space, parse_space, suggest
 from boggn.product.storage import open_storage
 from boggn.product.study import open_study, parse_directions, sampler_for, standing
+from boggn.record import FAILURE
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
@@ -119,11 +120,11 @@ class _Run:
             trial.set_user_attr(ledger.FAILURE, f"SystemExit: {error}")
             raise RuntimeError(f"the objective left with {error!r}") from error
         except Exception as error:
-            trial.set_user_attr(ledger.FAILURE, f"{type(error).__name__}: {error}")
+            trial.set_user_attr(FAILURE, f"{type(error).__name__}: {error}")
             raise
         except BaseException:  # a key was pressed: Optuna ends the trial, and it is to be tried again
             frozen = self.study.get_trials(deepcopy=False)[trial.number]
-            trial.set_user_attr(ledger.FAILURE, "interrupted")
+            trial.set_user_attr(FAILURE, "interrupted")
             ledger.supersede(self.study, frozen)
             ledger.add_successor(self.study, frozen)
             raise
@@ -140,7 +141,7 @@ class _Run:
         if row and ledger.counted(self.study.get_trials(deepcopy=False)) < self.n_trials:
             raise StudyError(
                 f"The last {len(row)} trials of the study all failed, the latest, trial {row[-1].number}, with "
-                f"{row[-1].user_attrs.get(ledger.FAILURE, 'no word')!r}. Put the objective right and call again: what "
+                f"{row[-1].user_attrs.get(FAILURE, 'no word')!r}. Put the objective right and call again: what "
                 "has finished is kept. `failure_limit` says after how many to stop."
             )
 

@@ -15,6 +15,7 @@ from boggn.product.plan import Plan
 from boggn.product.storage import shown
 from boggn.product.study import standing
 from boggn.product.supervisor import Run
+from boggn.record import FAILURE
 
 MOST_SHOWN = 10
 """Of a front of several objectives."""
@@ -92,7 +93,7 @@ def result_text(run: Run, plan: Plan) -> str:
     reasons: dict[str, int] = {}
     for trial in run.study.get_trials(deepcopy=False, states=ledger.FAILED):
         if ledger.counts(trial):
-            reason = str(trial.user_attrs.get(ledger.FAILURE, "unknown"))
+            reason = str(trial.user_attrs.get(FAILURE, "unknown"))
             reasons[reason] = reasons.get(reason, 0) + 1
     common = sorted(reasons.items(), key=lambda pair: -pair[1])[:3]
     lines += [f"  {count} failed: {reason}" for reason, count in common]

@@ -32,6 +32,7 @@ from boggn.product.storage import locked, open_storage
 from boggn.product.study import OURS, make_pruner, make_sampler, open_study, seed_of
 from boggn.product.studyfile import resolve
 from boggn.product.terminator import note_if_enough, was_enough
+from boggn.record import FAILURE
 
 if TYPE_CHECKING:
     from optuna.study import Study
@@ -97,7 +98,7 @@ def is_hopeless(study: Study, plan: Plan, began: float) -> str | None:
     latest = row[-1].datetime_complete if row else None
     if limit is None or len(row) < limit or latest is None or latest.timestamp() < began:
         return None
-    reason = row[-1].user_attrs.get(ledger.FAILURE, "for an unknown reason")
+    reason = row[-1].user_attrs.get(FAILURE, "for an unknown reason")
     return f"the last {len(row)} trials all failed (budget.failures); trial {row[-1].number}: {reason}"
 
 

@@ -1,4 +1,4 @@
-"""The charts of what happened: outcomes, times, thresholds, calibration, evidence and scales, trial by trial."""
+"""The charts of what happened: outcomes, thresholds, calibration, evidence and scales, trial by trial."""
 
 from __future__ import annotations
 
@@ -6,28 +6,37 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from boggn.report.gathered import Gathered, Row, improvement, value_of
+from boggn.report.gathered import Gathered, Row, gain, improvement, value_of
 from boggn.report.markup import Markup, markup
-from boggn.report.numbers import Scale, duration, percent, robust, short, unit_of
+from boggn.report.numbers import Scale, percent, robust, short
 from boggn.report.plot import Key, Plot, area, bars, dots, figure, level, line, steps
 
 if TYPE_CHECKING:
     from boggn.prequential import Bin, Prequential
     from boggn.report.learnt import Learnt
 
-SHORTEST = 0.002
-"""Of the width of the timeline, so that a trial that took no time is seen."""
 WINDOW = 15
 """Trials over which the share of good ones is counted."""
-MOST_LANES = 32
 EVIDENCE = "log evidence per outcome"
+MEANINGS = {
+    "log evidence": "The log evidence says how probable the outcomes are under the model, as the logarithm of that: a "
+    "model that fits badly has little, and so has one that could have fitted anything. It jumps where the prior scales "
+    "are learned anew.",
+    "length-scale": "A length-scale is how far one must go along a parameter until the outcome changes much: a long "
+    "one means that the parameter matters little.",
+    "precision": "A large precision holds the weights of a parameter or layer near zero: the parameter matters little.",
+    "output variance": "The output variance is how far the model lets outcomes differ over the space.",
+    "noise": "The noise is how much of an outcome is luck, on the model’s scale.",
+    "warp offset": "The warp offset is added to how much worse than the best an outcome is, before the logarithm "
+    "is taken: where it is small, the model looks closely at differences among the best.",
+}
+"""What a person may not know, in plain words."""
 STYLES = ("c1", "c2", "c3", "c4", "c5", "c6")
-STATES = {"complete": "c1", "pruned": "c5", "failed": "c2 dashed", "running": "c3", "waiting": "muted"}
 
 
-def numbers_axis(gathered: Gathered) -> Scale:
-    """Trial numbers."""
-    return Scale(-0.5, max(len(gathered.rows) - 0.5, 0.5))
+def numbers_axis(gathered: Gathered, more: int = 0) -> Scale:
+    """Trial numbers, with room for some to come."""
+    return Scale(-0.5, max(len(gathered.rows) + more - 0.5, 0.5))
 
 
 def whole(scale: Scale, most: int = 6) -> list[tuple[float, str]]:
@@ -40,14 +49,16 @@ def progress(gathered: Gathered, learnt: Learnt | None) -> Markup:
     complete = gathered.complete
     if not complete:
         return markup()
-    x, y = numbers_axis(gathered), robust([value_of(row) for row in complete], gathered.sign)
+    now = gain(gathered, learnt.next_model) if learnt is not None else None
+    x, y = numbers_axis(gathered, 0 if now is None else 1), robust([value_of(row) for row in complete], gathered.sign)
     best = best_so_far(gathered)
     course = steps([(x.at(number), y.at(value)) for number, value in best])
     course.append((1.0, course[-1][1]))
-    told = [(row.number, gain) for row in gathered.rows if (gain := improvement(row.model)) is not None]
+    told = [(row.number, hope) for row in gathered.rows if (hope := improvement(row.model)) is not None]
     at = dict(best_at(gathered))
-    hoped = [(x.at(n - 1), y.at(at[n] - gathered.sign * gain)) for n, gain in told if n in at]
-    held = [(x.at(n - 1), y.at(at[n])) for n, _ in told if n in at]
+    hoped = [(x.at(n - 1), y.on(at[n] - gathered.sign * hope)) for n, hope in told if n in at]
+    held = [(x.at(n - 1), y.on(at[n])) for n, _ in told if n in at]
+    off = " What is hoped for is left out where it lies off the axis." if any(math.isnan(h) for _, h in hoped) else ""
     beyond = sum(not y.low <= value_of(row) <= y.high for row in complete)
     note = f" {beyond} outcomes lie beyond the edge and are drawn on it." if beyond else ""
     upper = Plot(
@@ -64,19 +75,17 @@ def progress(gathered: Gathered, learnt: Learnt | None) -> Markup:
         legend=[Key("dot c1 faint", "outcome of a trial"), Key("line c2", "best so far")]
         + ([Key("patch f3", "improvement expected of the next trial")] if hoped else []),
     )
-    lower = _improvement(gathered, x, told, learnt)
-    return figure(f"Each dot is a trial; the line is the best outcome up to then.{note}", upper.html(), lower)
+    if now is not None:
+        told.append((len(gathered.rows), now))
+    lower = _improvement(gathered, x, [each for each in told if each[1] > 0.0])
+    return figure(f"Each dot is a trial; the line is the best outcome up to then.{note}{off}", upper.html(), lower)
 
 
-def _improvement(gathered: Gathered, x: Scale, told: Sequence[tuple[int, float]], learnt: Learnt | None) -> Markup:
-    told = [(number, gain) for number, gain in told if gain > 0.0]
-    now = improvement(learnt.next_model) if learnt is not None else None
-    if now is not None and now > 0.0:
-        told = [*told, (len(gathered.rows), now)]
+def _improvement(gathered: Gathered, x: Scale, told: Sequence[tuple[int, float]]) -> Markup:
     if len(told) < 2:
         return markup()
-    gains = Scale.around((gain for _, gain in told), log=True)
-    points = [(x.at(number), gains.at(gain)) for number, gain in told]
+    gains = Scale.around((hope for _, hope in told), log=True)
+    points = [(x.at(number), gains.at(hope)) for number, hope in told]
     return Plot(
         label=f"Expected improvement at each suggestion, from {short(told[0][1])} to {short(told[-1][1])}.",
         layers=[
@@ -145,7 +154,7 @@ def labels(gathered: Gathered) -> Markup:
         height=110,
     )
     caption = (
-        f"A trial is good if it is among the best {percent(gathered.gamma)} of those before it. "
+        f"A trial is good if it is among the best {percent(gathered.gamma)} (γ) of those before it. "
         "A sampler that learns nothing is good about that often."
     )
     return figure(caption, above.html(), below.html())
@@ -156,9 +165,10 @@ def calibration(gathered: Gathered, told: Prequential) -> Markup:
     if not told.predictions:
         return markup()
     caption = (
-        f"{len(told.predictions)} predictions, each made before its trial ran. Log-loss {told.log_loss:.3f} (a coin: "
-        f"0.693), Brier score {told.brier:.3f} (a coin: 0.250), calibration error {told.calibration_error:.3f}; "
-        "smaller is better."
+        f"{len(told.predictions)} predictions, each made before its trial ran. Smaller is better: the log-loss, the "
+        f"mean surprise at what came, is {told.log_loss:.3f} (a coin: 0.693); the Brier score, the mean squared "
+        f"distance of a prediction from 1 where it came true and from 0 where not, {told.brier:.3f} (a coin: 0.250); "
+        f"the calibration error, the mean distance of the dots from the dashed line, {told.calibration_error:.3f}."
     )
     return figure(caption, _reliability(told), _predictions(gathered, told), style="panels")
 
@@ -243,14 +253,12 @@ def evidence(gathered: Gathered) -> Markup:
             for part, each in parts.items():
                 if isinstance(each, (int, float)) and math.isfinite(each):
                     lines.setdefault(title, {}).setdefault(str(part), []).append((number, float(each)))
-    plots = [_courses(gathered, title, courses) for title, courses in lines.items() if any(courses.values())]
+    lines = {title: courses for title, courses in lines.items() if any(courses.values())}
+    plots = [_courses(gathered, title, courses) for title, courses in lines.items()]
     if not plots:
         return markup()
-    caption = (
-        "The evidence weighs fit against complexity; it jumps where the prior scales are learned anew. "
-        "A long length-scale means that the parameter matters little."
-    )
-    return figure(caption, *plots, style="panels")
+    shown = [name.partition(" of ")[0] for title, courses in lines.items() for name in (title, *courses)]
+    return figure(" ".join(text for name, text in MEANINGS.items() if name in shown), *plots, style="panels")
 
 
 def _courses(gathered: Gathered, title: str, courses: Mapping[str, Sequence[tuple[int, float]]]) -> Markup:
@@ -281,67 +289,6 @@ def _courses(gathered: Gathered, title: str, courses: Mapping[str, Sequence[tupl
     ).html()
 
 
-def timeline(gathered: Gathered) -> Markup:
-    """When each trial ran, side by side where several ran at once, and how it ended."""
-    timed = [row for row in gathered.rows if row.start is not None]
-    if not timed:
-        return markup()
-    end = max(gathered.now, 1e-9)
-    x = Scale(0.0, end)
-    spans = [(row, _start(row), row.end if row.end is not None else end) for row in timed]
-    least = SHORTEST * end
-    lanes = _lanes([(start, stop) for _, start, stop in spans])
-    count = max(lanes) + 1
-    layers, legend = [], []
-    for state, style in STATES.items():
-        these = [
-            (row, start, stop, lane)
-            for (row, start, stop), lane in zip(spans, lanes, strict=True)
-            if row.state == state
-        ]
-        if not these:
-            continue
-        heights = [1.0 - (lane + 0.5) / count for *_, lane in these]
-        ends = [
-            ((x.at(start), h), (x.at(max(stop, start + least)), h))
-            for (_, start, stop, _), h in zip(these, heights, strict=True)
-        ]
-        layers.append(bars(ends, [row.number for row, *_ in these], f"{style} bar"))
-        if state == "failed":
-            layers.append(dots([b for _, b in ends], [row.number for row, *_ in these], "c2"))
-        legend.append(Key(f"line {style} wide", f"{state} ({len(these)})"))
-    unit, size = unit_of(end)
-    plot = Plot(
-        label=f"Timeline of {len(timed)} trials over {duration(end)}: " + ", ".join(key.text for key in legend) + ".",
-        layers=layers,
-        x=Scale(0.0, end / size).ticks(),
-        y=[],
-        x_title=f"time since the first trial began, {unit}",
-        height=min(max(60, 26 * count), 26 * MOST_LANES),
-        legend=legend,
-        style="" if count <= MOST_LANES else "crowded",
-    )
-    return figure(_failures(gathered, count), plot.html())
-
-
-def _failures(gathered: Gathered, lanes: int) -> str:
-    together = "One trial at a time." if lanes == 1 else f"Up to {lanes} trials at a time."
-    failed = gathered.count("failed")
-    return together + (f" {failed} failed; a dot marks where." if failed else " None failed.")
-
-
-def _lanes(spans: Sequence[tuple[float, float]]) -> list[int]:
-    """For each span the first lane that is free when it begins."""
-    free: list[float] = []
-    lanes = [0] * len(spans)
-    for index in sorted(range(len(spans)), key=lambda i: spans[i]):
-        start, stop = spans[index]
-        lane = next((i for i, until in enumerate(free) if until <= start), len(free))
-        free[lane:] = [stop, *free[lane + 1 :]]
-        lanes[index] = lane
-    return lanes
-
-
 def size_of(rows: Sequence[Row]) -> str:
     """Many dots are small ones."""
     return "tiny" if len(rows) > 800 else "small" if len(rows) > 200 else ""
@@ -353,10 +300,6 @@ def _points(rows: Sequence[Row], x: Scale, y: Scale) -> list[tuple[float, float]
 
 def _keys(rows: Sequence[Row]) -> list[int]:
     return [row.number for row in rows]
-
-
-def _start(row: Row) -> float:
-    return 0.0 if row.start is None else row.start
 
 
 def _shares() -> list[tuple[float, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import Counter
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
@@ -17,12 +18,15 @@ from boggn.belief import sampler_of
 from boggn.errors import StudyError
 from boggn.explain import Model, explain
 from boggn.labels import threshold
-from boggn.record import running_params
+from boggn.record import FAILURE, running_params, tried_again
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
     from optuna.trial import FrozenTrial
+
+NEGLIGIBLE = 0.01
+"""A gain below this share of the spread of the outcomes is next to nothing."""
 
 State = Literal["complete", "pruned", "failed", "running", "waiting"]
 _STATES: dict[TrialState, State] = {
@@ -37,7 +41,10 @@ _STATES: dict[TrialState, State] = {
 @final
 @dataclass(frozen=True)
 class Row:
-    """One trial. Times are seconds since the first trial began; `threshold` and `good` are of the moment it began."""
+    """One trial. Times are seconds since the first trial began; `threshold` and `good` are of the moment it began.
+
+    `failure` says why a failed one has no outcome, as far as that was recorded, and `again` whether it was tried again.
+    """
 
     number: int
     state: State
@@ -48,6 +55,8 @@ class Row:
     model: Model | None
     threshold: float | None
     good: bool | None
+    failure: str | None
+    again: bool
 
 
 @final
@@ -83,6 +92,48 @@ def value_of(row: Row) -> float:
     return math.nan if row.value is None else row.value
 
 
+@final
+@dataclass(frozen=True)
+class Reason:
+    """Why trials failed: in words, as far as that was recorded; of how many; how many of these were tried again."""
+
+    text: str | None
+    count: int
+    again: int
+
+
+def reasons(gathered: Gathered) -> list[Reason]:
+    """Why trials failed, the most frequent reason first."""
+    failed = [row for row in gathered.rows if row.state == "failed"]
+    found = [
+        Reason(text, count, sum(row.again for row in failed if row.failure == text))
+        for text, count in Counter(row.failure for row in failed).items()
+    ]
+    return sorted(found, key=lambda reason: -reason.count)
+
+
+def gain(gathered: Gathered, model: Model | None) -> float | None:
+    """What the next trial is expected to improve the best outcome by; None where that cannot be improved on."""
+    best = gathered.best_first[:1]
+    return improvement(model) if best and math.isfinite(value_of(best[0])) else None
+
+
+def relative_gain(gathered: Gathered, model: Model | None) -> float | None:
+    """The same as a share of the spread between the better and the worse trials, where there is any."""
+    hoped = gain(gathered, model)
+    values = sorted(value_of(row) for row in gathered.complete if math.isfinite(value_of(row)))
+    if hoped is None or not values:
+        return None
+    spread = values[(3 * len(values)) // 4] - values[len(values) // 4]
+    return hoped / spread if 0.0 < spread < math.inf else None
+
+
+def negligible(gathered: Gathered, model: Model | None) -> bool:
+    """Whether the next trial is expected to gain next to nothing."""
+    share = relative_gain(gathered, model)
+    return share is not None and share < NEGLIGIBLE
+
+
 def improvement(model: Model | None) -> float | None:
     """The expected improvement a record tells of; a model of one threshold knows no outcomes, and so none."""
     return None if model is None or ", one threshold" in model.name else model.expected_improvement
@@ -91,11 +142,12 @@ def improvement(model: Model | None) -> float | None:
 class Snapshot(NamedTuple):
     """A copy of a study in memory: a report of a study that is still running sees one moment of it.
 
-    Enqueued trials are failed ones there, so that the copy can be asked for a suggestion of the sampler's own.
+    Enqueued trials are failed ones there, so that the copy can be asked for a suggestion of the sampler's own. What
+    they are to try is beside it: a failure that tells of no point is evidence of nothing.
     """
 
     study: Study
-    waiting: frozenset[int]
+    waiting: dict[int, dict[str, Any]]
 
 
 def snapshot(study: Study) -> Snapshot:
@@ -107,15 +159,15 @@ def snapshot(study: Study) -> Snapshot:
         )
     storage = InMemoryStorage()
     number = _created(storage, study)
-    waiting = set()
+    waiting = {}
     for trial in study.get_trials(deepcopy=False):
         if trial.state == TrialState.WAITING:
-            waiting.add(trial.number)
+            waiting[trial.number] = trial.params
             trial = copy(trial)  # noqa: PLW2901  theirs must not change
-            trial.state = TrialState.FAIL
+            trial.state, trial.params, trial.distributions = TrialState.FAIL, {}, {}
         storage.create_new_trial(number, template_trial=trial)
     loaded = optuna.load_study(study_name=study.study_name, storage=storage, sampler=sampler_of(study))
-    return Snapshot(loaded, frozenset(waiting))
+    return Snapshot(loaded, waiting)
 
 
 def _created(storage: InMemoryStorage, study: Study) -> int:
@@ -141,18 +193,18 @@ def gather(taken: Snapshot) -> Gathered:
     zero = min(times).timestamp() if times else 0.0
     config = sampler_of(study).config
     space = {name: d for trial in trials for name, d in trial.distributions.items()}
+    again = tried_again(trials)
     rows: list[Row] = []
     seen: list[float] = []
     for trial in trials:
-        state = "waiting" if trial.number in taken.waiting else _STATES[trial.state]
-        row = _row(study, trial, state, zero, space)
+        row = _row(taken, trial, zero, space)
         bar = None
         if row.model is not None:
             bar = row.model.threshold
         elif seen:
             bar = sign * threshold([sign * value for value in seen], config.proportion(len(seen)))
         good = None if bar is None or row.value is None else sign * row.value <= sign * bar
-        rows.append(replace(row, threshold=bar, good=good))
+        rows.append(replace(row, threshold=bar, good=good, again=row.number in again))
         if row.value is not None:
             seen.append(row.value)
     return Gathered(
@@ -166,16 +218,21 @@ def gather(taken: Snapshot) -> Gathered:
     )
 
 
-def _row(study: Study, trial: FrozenTrial, state: State, zero: float, space: dict[str, BaseDistribution]) -> Row:
+def _row(taken: Snapshot, trial: FrozenTrial, zero: float, space: dict[str, BaseDistribution]) -> Row:
+    state: State = "waiting" if trial.number in taken.waiting else _STATES[trial.state]
     value = trial.value if state == "complete" else None
+    params = running_params(trial, space) if state == "running" else trial.params
+    failure = trial.user_attrs.get(FAILURE)
     return Row(
         number=trial.number,
         state=state,
         value=None if value is None or math.isnan(value) else value,
-        params=running_params(trial, space) if state == "running" else trial.params,
+        params=taken.waiting.get(trial.number, params),
         start=None if trial.datetime_start is None else trial.datetime_start.timestamp() - zero,
         end=None if trial.datetime_complete is None else trial.datetime_complete.timestamp() - zero,
-        model=explain(study, trial.number).model,
+        model=explain(taken.study, trial.number).model,
         threshold=None,
         good=None,
+        failure=None if failure is None else " ".join(str(failure).split()),
+        again=False,
     )

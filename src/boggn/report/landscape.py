@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from boggn.report.contours import outlines
-from boggn.report.gathered import Gathered, Row, value_of
+from boggn.report.gathered import Gathered, Row, negligible, value_of
+from boggn.report.learnt import by_importance
 from boggn.report.markup import Markup, markup, tag
 from boggn.report.numbers import Scale, percent, robust, short
 from boggn.report.plot import (
@@ -24,6 +25,7 @@ from boggn.report.plot import (
     level,
     line,
     region,
+    scrolling,
     threads,
     upright,
 )
@@ -37,8 +39,10 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-LEVELS = (0.2, 0.4, 0.6, 0.75, 0.87, 0.94, 0.98)
-"""Shares of the area of a plane that lie below each shade."""
+LEVELS = (0.01, 0.05, 0.15, 0.3, 0.5, 0.7, 0.9)
+"""Shares of what the next point promises, where each shade of a plane begins."""
+NAMED = (7, 5, 3, 1)
+"""Shades in the legend."""
 MOST_DOTS = 250
 MOST_THREADS = 400
 MOST_COLUMNS = 12
@@ -69,7 +73,10 @@ def importance(learnt: Learnt) -> Markup:
         tag("i", class_="key patch b1"),
         " alone, ",
         tag("i", class_="key patch b2"),
-        " with its interactions, which count for each parameter that takes part.",
+        " with its interactions, which count for each parameter that takes part",
+        ", so that they overlap and sum to more than 100%."
+        if sum(share.total for share in learnt.shares) > 1.005
+        else ".",
     )
     return figure(caption, tag("ol", *entries, class_="importance"))
 
@@ -83,9 +90,10 @@ def slices(gathered: Gathered, learnt: Learnt, axes: Mapping[str, Axis]) -> Mark
     rest = len(learnt.params) - len(learnt.slices)
     caption = (
         f"One parameter moves, the others stay as in trial {learnt.anchor} (upright line). Above: the probability that "
-        f"an outcome is at the threshold {short(learnt.threshold)} or better, and, on the right axis, its ratio to "
-        f"γ = {learnt.gamma:.2g}: above the dashed line a point is more promising than a random trial. Below: the "
-        "outcome, without its noise. Bands hold 90% of the posterior."
+        f"an outcome is good, at the threshold {short(learnt.threshold)} or better. The right axis, the density ratio, "
+        f"divides it by γ = {learnt.gamma:.2g}, the share of good ones among all trials so far: "
+        "above the dashed line a point is more promising than a random trial. Below: the outcome, without its noise. "
+        "A band holds 90% of what the model holds possible. What is missing lies beyond the axis."
         + (f" The {rest} least important are left out." if rest else "")
     )
     return figure(caption, *panels, style="panels")
@@ -132,13 +140,21 @@ def _slice(each: Slice, axis: Axis, anchor: Row, learnt: Learnt, y: Scale, shown
 
 
 def _band(axis: Axis, values: Sequence[Any], band: Band, y: Scale, stroke: str, fill: str) -> list[Markup]:
-    """A line in its band; whiskers where the parameter has levels."""
+    """A line in its band; whiskers where the parameter has levels. What is off the axis is not drawn.
+
+    A band that leaves a linear axis is cut there. What leaves a logarithmic one may go on without end.
+    """
     places = axis.places(values)
-    mean, low, high = ([y.at(float(value)) for value in column] for column in band)
+    mean = [y.on(float(value)) for value in band.mean]
+    cut = y.on if y.log else y.at
+    low, high = ([cut(float(value)) + 0.0 * middle for value, middle in zip(c, mean, strict=True)] for c in band[1:])
     middle = list(zip(places, mean, strict=True))
     if axis.levels is not None:
-        ends = [((x, a), (x, b)) for x, a, b in zip(places, low, high, strict=True)]
-        return [bars(ends, (), f"{stroke} whisker"), dots(middle, (), f"{stroke} large")]
+        ends = [
+            ((x, a), (x, b)) for x, a, b in zip(places, low, high, strict=True) if math.isfinite(a) and math.isfinite(b)
+        ]
+        there = [point for point in middle if math.isfinite(point[1])]
+        return [bars(ends, (), f"{stroke} whisker"), dots(there, (), f"{stroke} large")]
     upper, lower = list(zip(places, high, strict=True)), list(zip(places, low, strict=True))
     return [area(upper, lower, fill), line(middle, f"{stroke} strong")]
 
@@ -149,24 +165,28 @@ def planes(gathered: Gathered, learnt: Learnt, axes: Mapping[str, Axis]) -> Mark
         return markup()
     shown = sample(gathered)
     panels = [_plane(each, axes[each.x], axes[each.y], gathered, learnt, shown) for each in learnt.planes]
+    heading = learnt.next_params is not None
+    others = (
+        "are those of the point where the sampler would go next" if heading else f"stay as in trial {learnt.anchor}"
+    )
+    little = "Little is left to gain, wherever it goes. " if negligible(gathered, learnt.next_model) else ""
     caption = (
-        f"What the sampler maximises, over two parameters; the others stay as in trial {learnt.anchor}. The "
-        "stronger the colour, the more promising: each shade is a rank within its plane."
+        f"{little}What the sampler maximises, over two parameters; the others {others}. The colour tells how much a "
+        f"point promises, as a share of what {'that one' if heading else 'that trial'} does. Trials stand where their "
+        "two values are, whatever their others."
     )
     keys = [Key("dot ink", "trial"), Key("dot c2", f"trial {learnt.anchor}, the recommended one")]
-    if learnt.next_params is not None:
+    if heading:
         keys.append(Key("dot c3 hollow", "where it would go next"))
+    keys += [Key(f"patch s{shade}", f"from {percent(LEVELS[shade - 1])}") for shade in NAMED]
+    keys.append(Key("patch s0", "less"))
     return figure(caption, *panels, style="panels", legend=keys)
 
 
 def _plane(plane: Plane, x: Axis, y: Axis, gathered: Gathered, learnt: Learnt, shown: Sequence[Row]) -> Markup:
-    finite = plane.acquisition[np.isfinite(plane.acquisition)]
-    floor = float(finite.min()) if finite.size else 0.0
-    z = np.where(np.isfinite(plane.acquisition), plane.acquisition, floor)
-    xs, ys = x.places(plane.x_values), y.places(plane.y_values)
-    cuts = _cuts(z, xs, ys)
+    z, xs, ys = plane.worth, x.places(plane.x_values), y.places(plane.y_values)
     paint = _cells if x.levels is not None or y.levels is not None else _shades
-    layers = paint(z, xs, ys, cuts)
+    layers = paint(z, xs, ys)
     anchor = [row for row in gathered.rows if row.number == learnt.anchor]
     upcoming = [] if learnt.next_params is None else [learnt.next_params]
     layers += [
@@ -196,33 +216,22 @@ def _plane(plane: Plane, x: Axis, y: Axis, gathered: Gathered, learnt: Learnt, s
     return tag("div", plot, class_="panel")
 
 
-def _cuts(z: Floats, x: Sequence[float], y: Sequence[float]) -> list[float]:
-    """The values of z between the shades; the least value of all begins none."""
-    (left, right), (bottom, top) = np.array(_edges(x)).T, np.array(_edges(y)).T
-    order = np.argsort(z, axis=None)
-    below = np.cumsum(np.outer(top - bottom, right - left).ravel()[order])
-    found = z.ravel()[order][np.searchsorted(below, LEVELS)]
-    return sorted({float(cut) for cut in found} - {float(z.min())})
-
-
-def _shades(z: Floats, x: Sequence[float], y: Sequence[float], cuts: Sequence[float]) -> list[Markup]:
+def _shades(z: Floats, x: Sequence[float], y: Sequence[float]) -> list[Markup]:
     """One region above another, from the least promising."""
     xs, ys = np.array(x), np.array(y)
     found = [box((0.0, 0.0), (1.0, 1.0), "s0")]
-    first = len(LEVELS) - len(cuts)
-    return found + [region(outlines(z, xs, ys, cut), f"s{first + k + 1}") for k, cut in enumerate(cuts)]
+    return found + [region(outlines(z, xs, ys, cut), f"s{k}") for k, cut in enumerate(LEVELS, 1)]
 
 
-def _cells(z: Floats, x: Sequence[float], y: Sequence[float], cuts: Sequence[float]) -> list[Markup]:
+def _cells(z: Floats, x: Sequence[float], y: Sequence[float]) -> list[Markup]:
     """A rectangle for each value, where a parameter has levels."""
-    first = len(LEVELS) - len(cuts)
     columns, rows = _edges(x), _edges(y)
     groups: dict[int, list[list[tuple[float, float]]]] = {}
     for i, (bottom, top) in enumerate(rows):
         for j, (left, right) in enumerate(columns):
-            shade = sum(z[i, j] >= cut for cut in cuts)
+            shade = sum(z[i, j] >= cut for cut in LEVELS)
             corners = [(left, bottom), (right, bottom), (right, top), (left, top)]
-            groups.setdefault(first + shade if shade else 0, []).append(corners)
+            groups.setdefault(shade, []).append(corners)
     return [region(loops, f"s{shade} cells") for shade, loops in sorted(groups.items())]
 
 
@@ -232,9 +241,9 @@ def _edges(places: Sequence[float]) -> list[tuple[float, float]]:
     return list(zip([0.0, *middles], [*middles, 1.0], strict=True))
 
 
-def coordinates(gathered: Gathered, axes: Mapping[str, Axis], order: Sequence[str]) -> Markup:
+def coordinates(gathered: Gathered, axes: Mapping[str, Axis], learnt: Learnt | None) -> Markup:
     """One thread for each trial through all its parameters to its outcome."""
-    names = [*order, *(name for name in axes if name not in order)][:MOST_COLUMNS]
+    names = by_importance(axes, learnt)[:MOST_COLUMNS]
     rows = sample(gathered, MOST_THREADS)
     if not names or not rows:
         return markup()
@@ -268,15 +277,7 @@ def coordinates(gathered: Gathered, axes: Mapping[str, Axis], order: Sequence[st
     )
     hidden = len(axes) - len(names)
     left_out = f" {hidden} parameters are left out." if hidden else ""
-    wide = tag(
-        "div",
-        plot.html(),
-        class_="scrolls",
-        style=f"--least:{84 * len(places)}px",
-        tabindex="0",
-        role="group",
-        aria_label="Parallel coordinates; scrolls sideways",
-    )
+    wide = scrolling(plot.html(), "Parallel coordinates", style=f"--least:{84 * len(places)}px")
     return figure(f"Each line is a trial.{drawn}{left_out}", wide)
 
 

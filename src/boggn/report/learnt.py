@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from boggn.belief import Band, Belief, belief
+from boggn.belief import Band, Belief, belief, sampler_of
 from boggn.errors import BoggnError, StudyError
 from boggn.explain import Model, explain
 
@@ -57,13 +57,16 @@ class Slice:
 @final
 @dataclass(frozen=True)
 class Plane:
-    """Two parameters move; `acquisition` is (values of y, values of x)."""
+    """Two parameters move, the others stay where the sampler would go next.
+
+    `worth` is what the sampler maximises as a share of what it is there, (values of y, values of x).
+    """
 
     x: str
     y: str
     x_values: list[Any]
     y_values: list[Any]
-    acquisition: Floats
+    worth: Floats
 
 
 @final
@@ -82,6 +85,12 @@ class Learnt:
     expected: dict[int, tuple[float, float, float]]
     next_params: dict[str, Any] | None
     next_model: Model | None
+
+
+def by_importance(names: Iterable[str], learnt: Learnt | None) -> list[str]:
+    """Parameters, those that decide most about the outcome first; without a model, as they come."""
+    known = {share.name: place for place, share in enumerate(learnt.shares)} if learnt else {}
+    return sorted(names, key=lambda name: known.get(name, len(known)))
 
 
 def learn(study: Study, axes: Mapping[str, Axis], best: Sequence[int]) -> Learnt | str:
@@ -112,7 +121,9 @@ def learn(study: Study, axes: Mapping[str, Axis], best: Sequence[int]) -> Learnt
         anchor=anchor,
         shares=shares,
         slices=tuple(_slices(believed, axes, centre, ranked[:MOST_SLICES])),
-        planes=tuple(_plane(believed, axes[x], axes[y], centre) for x, y in combinations(ranked[:MOST_IN_PLANES], 2)),
+        planes=tuple(
+            _planes(believed, axes, next_params or centre, ranked[:MOST_IN_PLANES], logarithmic=_logarithmic(study))
+        ),
         expected=_expected(best[:TOP], _outcome(believed, top)),
         next_params=next_params,
         next_model=next_model,
@@ -180,10 +191,31 @@ def _slices(believed: Belief, axes: Mapping[str, Axis], centre: dict[str, Any], 
     ]
 
 
-def _plane(believed: Belief, x: Axis, y: Axis, centre: dict[str, Any]) -> Plane:
-    xs, ys = x.values(PLANE_POINTS, centre[x.name]), y.values(PLANE_POINTS, centre[y.name])
-    points = [centre | {x.name: a, y.name: b} for b in ys for a in xs]
-    return Plane(x.name, y.name, xs, ys, believed.acquisition(points).reshape(len(ys), len(xs)))
+def _planes(
+    believed: Belief, axes: Mapping[str, Axis], centre: dict[str, Any], names: Sequence[str], *, logarithmic: bool
+) -> list[Plane]:
+    """One question to the model for all of them."""
+    values = {name: axes[name].values(PLANE_POINTS, centre[name]) for name in names}
+    pairs = list(combinations(names, 2))
+    points = [centre] + [centre | {x: a, y: b} for x, y in pairs for b in values[y] for a in values[x]]
+    worth = relative(believed.acquisition(points), logarithmic=logarithmic)
+    ends = np.cumsum([1, *(len(values[x]) * len(values[y]) for x, y in pairs)])
+    return [
+        Plane(x, y, values[x], values[y], worth[ends[j] : ends[j + 1]].reshape(len(values[y]), len(values[x])))
+        for j, (x, y) in enumerate(pairs)
+    ]
+
+
+def relative(acquisition: Floats, *, logarithmic: bool) -> Floats:
+    """Values as shares of the first one; those that are no logarithms have no zero but the least of them."""
+    known = np.isfinite(acquisition)
+    if not known.any():
+        return np.ones_like(acquisition)
+    low, high = acquisition[known].min(), acquisition[known].max()
+    first = acquisition[0] if known[0] else high
+    if logarithmic:
+        return np.where(known, np.exp(np.minimum(acquisition - first, 1.0)), 0.0)  # the first is the best, or nearly
+    return np.where(known, acquisition - low, 0.0) / (first - low) if first > low else np.ones_like(acquisition)
 
 
 def _next(study: Study) -> tuple[dict[str, Any] | None, Model | None]:
@@ -192,6 +224,11 @@ def _next(study: Study) -> tuple[dict[str, Any] | None, Model | None]:
     params = trial.relative_params
     model = explain(study, trial.number).model
     return (None, None) if model is None else (params, model)
+
+
+def _logarithmic(study: Study) -> bool:
+    """An improvement or a probability comes as its logarithm; a hopeful outcome, or one of a draw, does not."""
+    return sampler_of(study).config.acquisition in {"ei", "pi"}
 
 
 def _outcome(believed: Belief, points: Sequence[Mapping[str, Any]]) -> Band | None:

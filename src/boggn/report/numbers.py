@@ -13,18 +13,25 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 LONGEST = 60
 WHOLE = 1e6
 """Whole numbers below this are written in full."""
+SMALL = 1e-4
+"""Numbers below this are written with a power of ten."""
 MOST_DIGITS = 12
 DECADES = 1.7
 """Positive outcomes that span more powers of ten than this are drawn on a logarithmic axis."""
 
 
-def short(value: Any, digits: int = 4) -> str:
-    """A value as it is read in a table or a sentence: four significant digits, at most sixty characters."""
+def short(value: Any, digits: int = 4, *, powered: bool = False) -> str:
+    """A value as it is read in a table or a sentence: four significant digits, at most sixty characters.
+
+    `powered` numbers are written with a power of ten, whatever their size.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         text = str(value)
         return text if len(text) <= LONGEST else text[: LONGEST - 1] + "\N{HORIZONTAL ELLIPSIS}"
     whole = abs(value) < WHOLE and value == int(value)
     text = str(int(value)) if whole else f"{value:.{digits}g}"
+    if powered and value and math.isfinite(value):
+        text = f"{value:.{digits - 1}e}"
     mantissa, e, exponent = text.partition("e")
     plain = mantissa.replace("-", MINUS).replace("inf", "\N{INFINITY}")
     if not e:
@@ -33,8 +40,26 @@ def short(value: Any, digits: int = 4) -> str:
     return power if mantissa == "1" else f"{plain}\N{MULTIPLICATION SIGN}{power}"
 
 
-def give_or_take(middle: float, half: float) -> str:
-    """A number with the half width of its interval, both to the same decimal."""
+def wants_power(values: Iterable[Any]) -> bool:
+    """Whether a column of values is better read with powers of ten: one of its numbers is far from one."""
+    sizes = [abs(value) for value in values if isinstance(value, float) and value and math.isfinite(value)]
+    return any(not SMALL <= size < WHOLE for size in sizes)
+
+
+def column(values: Sequence[Any], digits: int = 4) -> list[str]:
+    """Texts in one notation."""
+    powered = wants_power(values)
+    return [short(value, digits, powered=powered) for value in values]
+
+
+def give_or_take(middle: float, half: float, *, powered: bool = False) -> str:
+    """A number with the half width of its interval, both to the same decimal, and of the same power if `powered`."""
+    size = max(abs(middle), half)
+    if powered and 1e-300 < size < math.inf:
+        power = math.floor(math.log10(size))
+        unit = 10.0**power
+        raised = str(power).translate(RAISED)
+        return f"({give_or_take(middle / unit, half / unit)})\N{MULTIPLICATION SIGN}10{raised}"
     if math.isfinite(half) and half >= 1e-9 and abs(middle) < 1e6:
         decimals = max(0, 1 - math.floor(math.log10(half)))
         return f"{round(middle, decimals) + 0.0:.{decimals}f} \N{PLUS-MINUS SIGN} {half:.{decimals}f}".replace(
@@ -88,6 +113,11 @@ class Scale:
         room = (high / 2 - low / 2) * 2 * margin or abs(high) * 0.1 or 1.0
         return cls(max(low - room, -8e307), min(high + room, 8e307))
 
+    def on(self, value: float) -> float:
+        """Its place; NaN off the axis, where nothing is to be drawn. Rounding takes nothing off it."""
+        slack = 0.0 if self.log else 1e-9 * (self.high / 2 - self.low / 2)
+        return self.at(value) if self.low - slack <= value <= self.high + slack else math.nan
+
     def at(self, value: float) -> float:
         """Its place, 0 at the low end; a NaN stands in the middle."""
         if math.isnan(value):
@@ -137,11 +167,11 @@ def _decades(low: float, high: float, most: int) -> list[float]:
     return fine[:: math.ceil(len(fine) / most)] if len(fine) >= 3 else _round_values(low, high, most)
 
 
-def apart(values: Sequence[float], digits: int = 3) -> list[str]:
+def apart(values: Sequence[float], digits: int = 3, *, powered: bool = False) -> list[str]:
     """Labels that differ wherever their values do, where twelve digits are enough for that."""
     different = len(set(values))
     while True:
-        labels = [short(0.0 if abs(value) < 1e-300 else float(value), digits) for value in values]
+        labels = [short(0.0 if abs(value) < 1e-300 else float(value), digits, powered=powered) for value in values]
         if len(set(labels)) == different or digits >= MOST_DIGITS:
             return labels
         digits += 1

@@ -9,12 +9,12 @@ from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
 from boggn.prequential import prequential
-from boggn.report import charts, landscape
+from boggn.report import charts, landscape, table, timeline
 from boggn.report.axes import axes_of
-from boggn.report.gathered import Gathered, Row, gather, improvement, snapshot, value_of
-from boggn.report.learnt import TOP, Learnt, learn
+from boggn.report.gathered import Gathered, Row, gain, gather, snapshot, value_of
+from boggn.report.learnt import Learnt, learn
 from boggn.report.markup import Markup, embedded, markup, tag
-from boggn.report.numbers import NONE, apart, duration, give_or_take, percent, short
+from boggn.report.numbers import NONE, duration, percent, short
 from boggn.report.words import summary
 
 if TYPE_CHECKING:
@@ -47,10 +47,9 @@ def html(study: Study) -> str:
     )
     fitted_now = f" Fitted now, its log evidence is {short(learnt.log_evidence)}." if learnt else ""
     paragraphs = [tag("p", text) for text in summary(gathered, found, told, axes)]
-    order = [share.name for share in learnt.shares] if learnt else []
     sections = [
         Section("learnt", "What was learnt", tag("div", *paragraphs, class_="prose"), ""),
-        Section("best", "Top trials", _top(gathered, learnt), no_outcome),
+        Section("best", "Top trials", table.top(gathered, learnt), no_outcome),
         Section("progress", "Progress", charts.progress(gathered, learnt), no_outcome),
         Section("importance", "Importance", landscape.importance(learnt) if learnt else markup(), no_model),
         Section("slices", "Slices", landscape.slices(gathered, learnt, axes) if learnt else markup(), no_model),
@@ -60,12 +59,19 @@ def html(study: Study) -> str:
             landscape.planes(gathered, learnt, axes) if learnt else markup(),
             no_model or "It takes two parameters that the model knows.",
         ),
-        Section("coordinates", "Parallel coordinates", landscape.coordinates(gathered, axes, order), no_outcome),
+        Section(
+            "coordinates",
+            "Parallel coordinates",
+            landscape.coordinates(gathered, axes, learnt),
+            no_outcome if axes or not gathered.complete else "No parameter took more than one value.",
+        ),
         Section("labels", "Threshold and labels", charts.labels(gathered), "It takes two outcomes."),
         Section("calibration", "Calibration", charts.calibration(gathered, told), no_record),
         Section("evidence", "Evidence and scales", charts.evidence(gathered), no_record + fitted_now),
-        Section("timeline", "Timeline", charts.timeline(gathered), "No trial has begun yet."),
+        Section("timeline", "Timeline", timeline.timeline(gathered), "No trial has begun yet."),
     ]
+    if not gathered.rows:
+        sections = sections[:1]
     tips = {str(row.number): _tip(row) for row in gathered.rows} | charts.calibration_tips(told)
     return _document(gathered, learnt, sections, tips)
 
@@ -105,7 +111,7 @@ def _document(gathered: Gathered, learnt: Learnt | None, sections: Sequence[Sect
 def _header(gathered: Gathered, learnt: Learnt | None) -> Markup:
     best = gathered.best_first[:1]
     aim = "minimised" if gathered.sign > 0 else "maximised"
-    hoped = improvement(learnt.next_model) if learnt else None
+    hoped = gain(gathered, learnt.next_model) if learnt else None
     facts = [
         ("best outcome", short(value_of(best[0])) if best else NONE, f"trial {best[0].number}" if best else "none yet"),
         ("trials", str(len(gathered.rows)), _states(gathered)),
@@ -140,57 +146,10 @@ def _section(section: Section) -> Markup:
     return tag("section", tag("h2", section.title), content, id=section.anchor)
 
 
-def _top(gathered: Gathered, learnt: Learnt | None) -> Markup:
-    rows = gathered.best_first[:TOP]
-    if not rows:
-        return markup()
-    expected = learnt.expected if learnt else {}
-    names = [name for name in gathered.space if any(name in row.params for row in rows)]
-    heads = [
-        "trial",
-        "outcome",
-        *(["expected by the model"] if expected else []),
-        *names,
-        "chance it was given",
-        "took",
-    ]
-    body = []
-    outcomes = apart([value_of(row) for row in rows], 4)
-    for row, outcome in zip(rows, outcomes, strict=True):
-        star = learnt is not None and learnt.anchor == row.number
-        cells = [outcome]
-        if expected:
-            cells.append(_interval(expected.get(row.number)))
-        cells += [short(row.params[name]) if name in row.params else NONE for name in names]
-        cells.append(percent(row.model.class_probability) if row.model else NONE)
-        cells.append(duration(row.end - row.start) if row.start is not None and row.end is not None else NONE)
-        badge = tag("em", "recommended") if star else None
-        body.append(tag("tr", tag("th", row.number, badge, scope="row"), *(tag("td", cell) for cell in cells)))
-    table = tag(
-        "table",
-        tag("caption", f"The best {len(rows)} of {len(gathered.complete)} outcomes"),
-        tag("thead", tag("tr", *(tag("th", head, scope="col") for head in heads))),
-        tag("tbody", *body),
-    )
-    return tag(
-        "div",
-        table,
-        class_="scrolls",
-        tabindex="0",
-        role="group",
-        aria_label="Table of the best trials; scrolls sideways",
-    )
-
-
-def _interval(triple: tuple[float, float, float] | None) -> str:
-    if triple is None:
-        return NONE
-    middle, low, high = triple
-    return give_or_take(middle, max(high - middle, middle - low))
-
-
 def _tip(row: Row) -> str:
-    lines = [f"Trial {row.number}, {row.state}"]
+    lines = [f"Trial {row.number}, {row.state}" + (" and tried again" if row.again else "")]
+    if row.state == "failed":
+        lines.append(timeline.reason_of(row.failure))
     if row.value is not None:
         lines.append(f"outcome {short(row.value)}" + (", good when it came" if row.good else ""))
     if row.model is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple, final
 
 from boggn.report.markup import Markup, markup, tag
@@ -96,13 +97,7 @@ def threads(courses: Sequence[Places], keys: Iterable[object], style: str) -> Ma
 
 def line(points: Places, style: str) -> Markup:
     """A line without tooltips; where a coordinate is NaN it has a gap."""
-    parts: list[list[tuple[float, float]]] = [[]]
-    for point in points:
-        if any(map(math.isnan, point)):
-            parts.append([])
-        else:
-            parts[-1].append(point)
-    text = "".join(_course(part) for part in parts if part)
+    text = "".join(_course([*run]) for known, run in groupby(points, key=lambda point: _drawn([point])) if known)
     return tag("path", d=text, class_=f"line {style}") if text else Markup("")
 
 
@@ -117,10 +112,10 @@ def steps(points: Places) -> list[tuple[float, float]]:
 
 
 def area(upper: Places, lower: Places, style: str) -> Markup:
-    """What lies between two lines."""
-    if not upper:
-        return Markup("")
-    return tag("path", d=_course([*upper, *reversed(lower)]) + "Z", class_=f"area {style}")
+    """What lies between two lines over the same places; where a coordinate is NaN it has a gap."""
+    pairs = zip(upper, lower, strict=True)
+    runs = [list(run) for known, run in groupby(pairs, key=_drawn) if known]
+    return region([[*(u for u, _ in run), *(v for _, v in reversed(run))] for run in runs], style)
 
 
 def region(loops: Sequence[Places], style: str) -> Markup:
@@ -162,6 +157,19 @@ def figure(caption: object, *plots: Markup, style: str = "", legend: Sequence[Ke
     )
 
 
+def scrolling(content: Markup, label: str, style: str | None = None) -> Markup:
+    """What may be wider than its place: it scrolls sideways, shows that there is more, and the keyboard reaches it."""
+    return tag(
+        "div",
+        content,
+        class_="scrolls",
+        style=style,
+        tabindex="0",
+        role="group",
+        aria_label=f"{label}; scrolls sideways",
+    )
+
+
 def _marks(paths: Sequence[str], keys: Iterable[object], style: str) -> Markup:
     if not paths:
         return Markup("")
@@ -195,6 +203,10 @@ def _labels(side: str, ticks: Ticks) -> Markup:
     ghost = None if across else tag("b", longest)
     share = f"--share:{100 / max(len(ticks), 1):.1f}%" if across else None
     return tag("div", ghost, *spans, class_=f"labels {side}", aria_hidden="true", style=share)
+
+
+def _drawn(points: Places) -> bool:
+    return not any(math.isnan(coordinate) for point in points for coordinate in point)
 
 
 def _course(points: Places) -> str:

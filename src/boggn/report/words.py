@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from boggn.report.charts import best_so_far
-from boggn.report.gathered import Gathered, improvement, value_of
+from boggn.report.gathered import Gathered, gain, negligible, reasons, relative_gain, value_of
+from boggn.report.learnt import by_importance
 from boggn.report.numbers import duration, percent, short
 
 if TYPE_CHECKING:
@@ -18,12 +19,17 @@ if TYPE_CHECKING:
     from boggn.report.learnt import Learnt, Slice
 
 COIN = 0.6931
+MUCH = 0.05
+"""A gain above this share of the spread of the outcomes is much."""
+MOST_NAMED = 6
 FEW = 10
 """Fewer predictions than this are not judged."""
 
 
 def summary(gathered: Gathered, learnt: Learnt | str, told: Prequential, axes: Mapping[str, Axis]) -> list[str]:
     """Paragraphs: what happened, what the model learned, what it expects."""
+    if not gathered.rows:
+        return ["The study has no trials yet."]
     first = [_happened(gathered), _best(gathered)]
     if isinstance(learnt, str):
         return _paragraphs([*first, _constant(gathered, axes)], [f"There is no model of this study yet: {learnt}."])
@@ -39,19 +45,30 @@ def _paragraphs(*groups: Sequence[str]) -> list[str]:
 
 
 def _happened(gathered: Gathered) -> str:
-    if not gathered.rows:
-        return "The study has no trials yet."
     states = [(gathered.count(state), state) for state in ("complete", "pruned", "failed", "running", "waiting")]
     parts = [f"{count} {state}" for count, state in states if count]
     total = f"{len(gathered.rows)} trial{'s' if len(gathered.rows) != 1 else ''}"
     span = f" within {duration(gathered.now)}" if gathered.now > 0 else ""
-    return f"The study has {total}{span}: {joined(parts)}."
+    return " ".join([f"The study has {total}{span}: {joined(parts)}.", *_failed(gathered)])
+
+
+def _failed(gathered: Gathered) -> list[str]:
+    found = reasons(gathered)
+    count, again = sum(reason.count for reason in found), sum(reason.again for reason in found)
+    if count < 2:
+        return []
+    known = [reason for reason in found if reason.text]
+    of_it = f", {known[0].count} of them with “{short(known[0].text)}”" if known else ""
+    retried = f"; {again} {'was' if again == 1 else 'were'} tried again" if again else ""
+    share = percent(count / len(gathered.rows))
+    said = "Every trial failed" if count == len(gathered.rows) else f"The {count} failures are {share} of all trials"
+    return [f"{said}{of_it}{retried}."]
 
 
 def _best(gathered: Gathered) -> str:
     best = best_so_far(gathered)
     if not best:
-        return "No trial has an outcome yet." if gathered.rows else ""
+        return "No trial has an outcome yet."
     number, value = best[-1]
     aim = "smallest" if gathered.sign > 0 else "largest"
     after = gathered.complete.index(gathered.rows[number])
@@ -109,40 +126,45 @@ def _promising(each: Slice, axis: Axis, gamma: float) -> str:
         return f"{short(each.name)} is {joined([short(value) for value in values[:5]], 'or')}"
     if np.count_nonzero(np.diff(good.astype(int))) > 2 or (good[0] and good[-1]):
         return ""
-    if good[0]:
-        return f"{short(each.name)} is below {short(values[-1], 3)}"
-    if good[-1]:
-        return f"{short(each.name)} is above {short(values[0], 3)}"
-    return f"{short(each.name)} is between {short(values[0], 3)} and {short(values[-1], 3)}"
+    low, high = short(values[0], 3), short(values[-1], 3)
+    stretch = f"below {high}" if good[0] else f"above {low}" if good[-1] else f"between {low} and {high}"
+    return f"{short(each.name)} is {stretch if low != high else f'near {low}'}"
 
 
 def _remaining(gathered: Gathered, learnt: Learnt) -> str:
-    gain = improvement(learnt.next_model)
-    if gain is None:
+    best = value_of(gathered.best_first[0])
+    if not math.isfinite(best):
+        return f"Nothing improves on an outcome of {short(best)}. If that is not meant, let such a trial fail instead."
+    hoped = gain(gathered, learnt.next_model)
+    if hoped is None:
         return ""
-    values = sorted(value_of(row) for row in gathered.complete)
-    span = values[(3 * len(values)) // 4] - values[len(values) // 4]
-    text = f"One more trial is expected to improve the best outcome by {short(gain, 2)}"
-    if not 0.0 < span < math.inf:
-        return text + "."
-    share = gain / span
-    compared = f", {percent(share)} of the spread between the better and the worse trials" if share >= 1e-4 else ""
-    verdict = (
-        "there is still much to gain"
-        if share > 0.05
-        else "a little is still to gain"
-        if share > 0.001
-        else "little is left to gain"
-    )
-    return f"{text}{compared}: {verdict}, if the model is right."
+    amount = f"to improve the best outcome by {short(hoped, 2)}"
+    share = relative_gain(gathered, learnt.next_model)
+    if share is None:
+        return f"One more trial is expected {amount}."
+    amount += f", {percent(share)} of the spread between the better and the worse trials"
+    if negligible(gathered, learnt.next_model):
+        return f"Little is left to gain, if the model is right: one more trial is expected {amount}."
+    verdict = "there is still much to gain" if share > MUCH else "a little is still to gain"
+    return f"One more trial is expected {amount}: {verdict}, if the model is right."
 
 
 def _next(learnt: Learnt) -> str:
     if learnt.next_params is None or learnt.next_model is None:
         return ""
-    where = ", ".join(f"{short(name)} = {short(value, 3)}" for name, value in list(learnt.next_params.items())[:6])
-    chance = percent(learnt.next_model.class_probability)
-    return f"It would go to {where} next, and gives that point a chance of {chance} to be good."
+    model, params = learnt.next_model, learnt.next_params
+    names = by_importance(params, learnt)
+    parts = [f"{short(name)} = {short(params[name], 3)}" for name in names[:MOST_NAMED]]
+    where = ", ".join(parts) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+    safe = "" if model.success is None else f", and one of {percent(model.success)} not to fail"
+    chance = model.class_probability
+    text = f"It would go to {where} next, and gives that point a chance of {percent(chance)} to be good{safe}."
+    if chance is None or chance >= model.gamma:
+        return text
+    return (
+        f"{text} That is less than the {percent(model.gamma)} of all trials so far that are good: it knows of nothing "
+        "better nearby, and explores."
+    )
 
 
 def _trusted(told: Prequential) -> str:
