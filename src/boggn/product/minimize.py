@@ -117,7 +117,7 @@ class _Run:
         except optuna.TrialPruned:
             raise
         except SystemExit as error:  # of a script's main, perhaps: it ends its trial, not the study
-            trial.set_user_attr(ledger.FAILURE, f"SystemExit: {error}")
+            trial.set_user_attr(FAILURE, f"SystemExit: {error}")
             raise RuntimeError(f"the objective left with {error!r}") from error
         except Exception as error:
             trial.set_user_attr(FAILURE, f"{type(error).__name__}: {error}")
