@@ -56,7 +56,7 @@ def run(name: str, seed: int, trials: int, storage: str) -> list[float]:
 def main() -> None:
     """Run what is missing, then say how it went, whatever that is."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=30, help="trials of each run (30)")
+    parser.add_argument("--trials", type=int, default=25, help="trials of each run (25)")
     parser.add_argument("--seeds", type=int, default=3, help="runs of each sampler (3)")
     parser.add_argument("--storage", default=str(HERE / "compare.db"), help="where they are kept")
     asked = parser.parse_args()
