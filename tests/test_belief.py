@@ -11,8 +11,9 @@ import pytest
 from scipy.stats import norm
 
 import boggn
-from boggn import BOGGNSampler, belief
+from boggn import BOGGNSampler, belief, explain
 from boggn.errors import BoggnError, ConfigurationError, EncodingError, StudyError, UnfittedError
+from boggn.record import read
 
 N = 24
 POINTS = [{"x": x, "kind": kind} for x in np.linspace(-5.0, 10.0, 7) for kind in ("a", "b")]
@@ -47,7 +48,9 @@ def test_it_agrees_with_what_the_sampler_recorded(study: optuna.Study) -> None:
     assert before.acquisition([trial.params])[0] == pytest.approx(stored["acquisition"], rel=1e-6, abs=1e-6)
 
 
-@pytest.mark.parametrize("options", [{}, {"thresholds": "one", "link": "logit"}], ids=["all", "one"])
+@pytest.mark.parametrize(
+    "options", [{}, {"thresholds": "one", "link": "logit", "acquisition": "pi"}], ids=["all", "one"]
+)
 @pytest.mark.parametrize("level", [0.5, 0.9])
 def test_bands_are_quantiles_of_simulated_networks(options: dict[str, Any], level: float) -> None:
     believed = belief(run(BOGGNSampler(seed=1, **options)))
@@ -61,6 +64,24 @@ def test_bands_are_quantiles_of_simulated_networks(options: dict[str, Any], leve
     np.testing.assert_allclose(band.low, low, atol=0.03)
     np.testing.assert_allclose(band.high, high, atol=0.03)
     np.testing.assert_allclose(band.mean, probability.mean(axis=0), atol=0.02)
+
+
+@pytest.mark.parametrize(("acquisition", "known"), [("pi", {"pi", "ratio"}), ("ei", set())])
+def test_with_one_threshold_nothing_is_recorded_or_told_that_is_not_known(acquisition: str, known: set[str]) -> None:
+    study = run(BOGGNSampler(seed=1, thresholds="one", acquisition=acquisition))
+    stored = read(study.trials[-1])
+    assert stored is not None
+    assert {"pi", "ratio", "ei"} & stored["record"].keys() == known
+    believed = belief(study)
+    with pytest.raises(StudyError, match="knows no improvement: use thresholds='all'"):
+        believed.expected_improvement(POINTS)
+    if not known:
+        with pytest.raises(StudyError, match="knows no class probability: use acquisition='pi'"):
+            believed.class_probability(POINTS)
+    model = explain(study, study.trials[-1].number).model
+    assert model is not None
+    assert model.expected_improvement is None
+    assert (model.class_probability is None) == (not known)
 
 
 def test_outcomes_are_predicted_where_they_are_known(study: optuna.Study) -> None:

@@ -75,6 +75,8 @@ class Belief:
         if isinstance(surrogate, ClassifierSurrogate):
             probability = surrogate.class_probability(self._rows(points))
             return Band(probability, *np.full((2, len(probability)), np.nan))
+        if "pi" not in surrogate.knows:
+            raise StudyError("A model of weighted labels knows no class probability: use acquisition='pi'.")
         report, acquisition = self._report(points), surrogate.conditioned.acquisition
         head = acquisition.head
         sides = []
@@ -105,6 +107,8 @@ class Belief:
         """On the best point so far, in the units of the outcome; by another classifier, on the threshold."""
         if isinstance(self._fitted.surrogate, ClassifierSurrogate):
             return self._fitted.surrogate.expected_improvement(self._rows(points))
+        if "ei" not in self._fitted.surrogate.knows:
+            raise StudyError("A model of one threshold knows no improvement: use thresholds='all'.")
         improvement: Floats = np.exp(self._report(points).log_ei) * self._fitted.surrogate.scale.span
         return improvement
 

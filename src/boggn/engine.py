@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
@@ -117,7 +118,7 @@ def _report(surrogate: Conditioned, rows: Array) -> Report[Array]:
     acquisition = surrogate.acquisition
     point = surrogate.moments(rows)
     log_pi = log_probability_of_improvement(point.mean, point.variance, acquisition.cut, acquisition.head)
-    log_ei = log_pi
+    log_ei = jnp.full_like(log_pi, jnp.nan)
     if acquisition.head.warp is not None:
         log_ei = log_expected_improvement(point, acquisition.incumbent, acquisition.head.warp)
     return Report(surrogate.value(rows), log_pi, log_ei, point.mean, point.variance, surrogate.log_success(rows))
@@ -173,13 +174,11 @@ def _judged(surrogate: AnySurrogate, block: Floats) -> dict[str, float]:
     if isinstance(surrogate, bore.ClassifierSurrogate):
         return surrogate.judged(block[:1])
     report = jax.tree.map(lambda column: float(np.asarray(column)[0]), _report(surrogate.conditioned, block))
-    failing = {} if surrogate.conditioned.success is None else {"success": math.exp(report.log_success)}
-    return {
-        "acquisition": report.value,
+    read = {
         "pi": math.exp(report.log_pi),
         "ratio": math.exp(report.log_pi) / surrogate.record["gamma"],
         "ei": math.exp(report.log_ei) * surrogate.scale.span,
-        "mean": report.mean,
-        "deviation": math.sqrt(report.variance),
-        **failing,
     }
+    found = {"acquisition": report.value, **{name: read[name] for name in read if name in surrogate.knows}}
+    found |= {"mean": report.mean, "deviation": math.sqrt(report.variance)}
+    return found if surrogate.conditioned.success is None else found | {"success": math.exp(report.log_success)}

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 class Model:
     """The classifier that suggested a trial, and what it expected there.
 
-    A classifier in the network's place has no evidence, and knows the class probability and its ratio with the
-    acquisition "pi", or with "ei" the improvement on the threshold, and not on the best: what it does not know is None.
+    With one threshold the class probability and its ratio are known with the acquisition "pi", and no improvement on
+    the best is. A classifier in the network's place has no evidence either, and knows with "ei" the improvement on the
+    threshold. What is not known is None.
     """
 
     name: str
@@ -119,9 +120,8 @@ def _describe(model: Model) -> list[str]:
     best = "the best"
     if model.class_probability is None:
         best = "the threshold"
-        lines.append(
-            f"  weighted class probability, outcome {model.better} {model.threshold:.6g}: {model.acquisition:.3g}"
-        )
+        kind = "weighted class probability" if model.log_evidence is None else "acquisition, its labels weighted"
+        lines.append(f"  {kind}, outcome {model.better} {model.threshold:.6g}: {model.acquisition:.3g}")
     else:
         chance = f"{model.ratio:.3g} times the {model.gamma:.0%} of the trials so far"
         lines.append(f"  P(outcome {model.better} {model.threshold:.6g}) = {model.class_probability:.3g}; {chance}")

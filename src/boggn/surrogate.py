@@ -129,6 +129,8 @@ class Surrogate:
     """How the history's outcomes are read as utilities."""
     width: int
     record: dict[str, Any]
+    knows: frozenset[str]
+    """Of "pi", "ratio" and "ei": with one threshold the improvement is unknown, and with weighted labels the others."""
 
     def cautious(self, success: Conditioned) -> Surrogate:
         """The same, aware of where trials fail."""
@@ -187,12 +189,18 @@ def fit_surrogate(
         "running": len(running),
         **found,
     }
-    return Surrogate(conditioned, searched, means, everything.scale, data.rows.shape[1], record)
+    return Surrogate(conditioned, searched, means, everything.scale, data.rows.shape[1], record, _knows(config))
 
 
 def _structure(config: Config) -> str:
     """The wide network's posterior is exact, and needs no name."""
     return f"{config.posterior.replace('_', ' ')} posterior, " if isinstance(config.network, MLP) else ""
+
+
+def _knows(config: Config) -> frozenset[str]:
+    if config.thresholds != "one":
+        return frozenset({"pi", "ratio", "ei"})
+    return frozenset() if config.acquisition == "ei" else frozenset({"pi", "ratio"})
 
 
 def _thresholds(config: Config) -> str:

@@ -135,8 +135,8 @@ def negligible(gathered: Gathered, model: Model | None) -> bool:
 
 
 def improvement(model: Model | None) -> float | None:
-    """The expected improvement a record tells of; a model of one threshold knows no outcomes, and so none."""
-    return None if model is None or ", one threshold" in model.name else model.expected_improvement
+    """On the best, if a record tells of it; that of a classifier in the network's place is one on the threshold."""
+    return None if model is None or model.log_evidence is None else model.expected_improvement
 
 
 class Snapshot(NamedTuple):
