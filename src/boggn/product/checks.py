@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from importlib.machinery import PathFinder
 
 from boggn.errors import StudyError
-from boggn.product.placeholders import BUILT_IN, unknown_in
+from boggn.product.placeholders import BUILT_IN, unknown_in, used_in
 from boggn.product.plan import Plan
 from boggn.product.study import check_objectives, make_pruner, make_sampler, open_study
 
@@ -61,9 +61,9 @@ def _about_objective(plan: Plan) -> Complaints:
         words = [table.command] if isinstance(table.command, str) else list(table.command or ())
     places: list[tuple[Key, str]] = [(("objective", "command"), word) for word in words]
     places += [(("objective", "env", name), value) for name, value in table.env.items()]
-    known = ", ".join(sorted(plan.space))
+    known, names = ", ".join(sorted(plan.space)), [*plan.space, *BUILT_IN]
     for key, text in places:
-        for name in unknown_in(text, [*plan.space, *BUILT_IN]):
+        for name in unknown_in(text, names):
             remedy = f"the parameters are {known}; a literal one is written {{{{{name}}}}}"
             yield key, f"`{'.'.join(map(str, key))}` has {{{name}}}, which is no parameter: {remedy}."
 
@@ -80,7 +80,7 @@ def _about_command(plan: Plan) -> Complaints:
         return
     if not words:
         yield ("objective", "command"), "`objective.command` is empty: write the command that prints the value."
-    elif not words[0].startswith("{") and shutil.which(words[0]) is None:
+    elif not used_in(words[0], [*plan.space, *BUILT_IN]) and shutil.which(words[0]) is None:
         remedy = "it must be on the PATH, or a file here with ./ before its name and the right to be run"
         yield ("objective", "command"), f"the command {words[0]!r} was not found: {remedy}."
     elif isinstance(table.command, str) and not table.shell:
