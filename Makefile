@@ -15,7 +15,8 @@ TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python
 
 # Benchmarks run one thread a process: seeds side by side are worth more than a faster matrix product.
 BENCH   := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/boggn bench
-METHODS := boggn,boggn-paper,tpe,gp,random
+METHODS := boggn,boggn-paper,boggn:classifier=forest,acquisition=pi,tpe,gp,cmaes,random,smac,bore-xgboost
+SLOW    := bore,ax,hebo
 
 .DEFAULT_GOAL := help
 
@@ -73,12 +74,13 @@ bench-quick: $(STAMP) ## a few seeds of a few problems: minutes
 	$(BENCH) scale --methods boggn,tpe --told 100
 
 .PHONY: bench
-bench: $(STAMP) ## all problems and methods, ten seeds: an hour or more; resumes
+bench: $(STAMP) peers ## boggn and its peers, 20 seeds, the slow ones 3: hours; resumes
 	$(BIN)/python -m pip install --quiet torch==2.13.0  # for GPSampler alone
-	$(BENCH) run --tasks paper,confirm --methods $(METHODS) --seeds 10 --evals 100 --out bench.jsonl --jobs 2
-	$(BENCH) run --tasks noise --methods $(METHODS) --seeds 10 --evals 60 --out bench.jsonl --jobs 2
-	$(BENCH) report bench.jsonl --reference tpe
-	$(BENCH) scale --told 100,1000
+	$(BENCH) run --tasks paper,noise --methods $(METHODS) --seeds 20 --evals 100,hartmann6=30 --out bench.jsonl --jobs 2
+	$(BENCH) run --tasks paper,noise --methods $(SLOW) --seeds 3 --evals 100,hartmann6=30 --out bench.jsonl --jobs 2
+	$(BENCH) report bench.jsonl --reference boggn --methods $(METHODS) --html bench.html
+	$(BENCH) report bench.jsonl --reference boggn
+	$(BENCH) scale --methods boggn,boggn-paper,tpe,gp,random --told 100,1000
 	$(TEST) -m benchmark -s
 
 PEERS        := $(notdir $(basename $(wildcard src/boggn/bench/peers/requirements/*.txt)))
