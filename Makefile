@@ -39,7 +39,7 @@ $(STAMP): constraints.txt pyproject.toml
 demo: $(STAMP) ## tune a small network on the digits data, compare with random search, report: about two minutes
 	$(BIN)/boggn run examples/digits/study.toml
 	$(BIN)/python examples/digits/compare.py
-	@echo "\nWhy the best trial was suggested, and all there is to see of the study:\n"
+	@printf '\n%s\n\n' 'Why the recommended trial was suggested, and all there is to see of the study:'
 	@$(BIN)/boggn explain examples/digits/study.toml
 	@$(BIN)/boggn report examples/digits/study.toml --out demo.html
 

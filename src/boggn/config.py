@@ -36,7 +36,7 @@ class Config:
     | `classifier` | in the network's place, at one threshold: a preset or any scikit-learn classifier (BORE, LFBO) |
     | `gamma` | proportion called good, or "sqrt" for sqrt(N) / N; with all thresholds only what `pi` means |
     | `acquisition` | expected improvement, probability of improvement, upper confidence bound, Thompson sampling |
-    | `epsilon` | probability of a random suggestion; if None, the paper's 0.1 with one threshold and 0 with all |
+    | `epsilon` | probability of a random suggestion; if None, 0.1 with thresholds="one" or a classifier, else 0 |
     | `prior_precision` | delta of an MLP's prior, or "evidence" to have it chosen |
     | `training` | how an MLP reaches its mode |
     | `patience` | Adam stops when the score has not improved for so many epochs; None: never before its last step |

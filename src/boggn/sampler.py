@@ -1,4 +1,4 @@
-"""Optuna's sampler contract around the engine: the only module that reads trials."""
+"""Optuna's sampler contract around the engine: trials become the history that it sees."""
 
 from __future__ import annotations
 
@@ -89,7 +89,11 @@ class BOGGNSampler(BaseSampler):
         independent_sampler: BaseSampler | None = None,
         warn_independent_sampling: bool = True,
     ) -> None:
-        """Every option is described in `boggn.config.Config` and checked here, once."""
+        """Options are described in `boggn.config.Config` and checked here, once.
+
+        Beside them, `seed` repeats the suggestions, and `independent_sampler` (None: Optuna's TPE) draws the parameters
+        that not all trials have, with a warning unless `warn_independent_sampling` is False.
+        """
         self.config = Config(
             thresholds=thresholds,
             link=link,
@@ -124,7 +128,10 @@ class BOGGNSampler(BaseSampler):
 
     @classmethod
     def paper(cls, **options: Any) -> Self:
-        """Algorithm 1 to the letter; any option given replaces the paper's, and a classifier its network."""
+        """Algorithm 1 to the letter; any option given replaces the paper's, and a classifier its network.
+
+        Of trials that fail the paper says nothing: they are learned from here too.
+        """
         replaced = NETWORK_OPTIONS if options.get("classifier") is not None else ()
         preset = {name: getattr(PAPER, name) for name in PAPER.__dataclass_fields__ if name not in replaced}
         return cls(**(preset | options))

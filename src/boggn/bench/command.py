@@ -213,4 +213,5 @@ def methods() -> None:
         missing = known.absent(name)
         lines.append((name, f"absent: needs {missing}" if missing else "here", description))
     table = Table.of(("method", "", "description"), lines)
-    _show([Section("Methods", [table, "`make peers` installs the absent ones, each in an environment of its own."])])
+    note = "`make peers` installs those of other packages; here gp needs torch, and cmaes the extra boggn[bench]."
+    _show([Section("Methods", [table, note])])

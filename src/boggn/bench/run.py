@@ -295,7 +295,7 @@ def _without_absent(jobs: list[Job], out: Path) -> list[Job]:
     missing = {name: methods.absent(name) for name in dict.fromkeys(job.method for job in jobs)}
     for name, package in missing.items():
         if package is not None:
-            print(f"{name} is absent: it needs {package}; `make peers` installs it", file=sys.stderr)
+            print(f"{name} is absent: it needs {package}", file=sys.stderr)
     for job in jobs:
         if missing[job.method] is not None:
             why = f"Absent: {missing[job.method]} is not installed."

@@ -172,7 +172,7 @@ def tell(
 def explain(
     source: SourceText,
     study: StudyName = None,
-    trial: Annotated[int | None, typer.Option(help="The number of the trial; the best one, if left out.")] = None,
+    trial: Annotated[int | None, typer.Option(help="Its number; the recommended one, if left out.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for other programs.")] = False,
 ) -> None:
     """Explain why a trial was suggested: what the model knew, expected, and how sure it was.
@@ -180,6 +180,7 @@ def explain(
     For instance:
 
     - `boggn explain study.toml --trial 17`
+    - `boggn explain study.toml --json`
     """
     from dataclasses import asdict
 
@@ -232,7 +233,7 @@ def dashboard(
     try:
         from optuna_dashboard import run_server
     except ModuleNotFoundError as error:
-        raise MissingPackageError.of("optuna-dashboard", "The command `dashboard`", "boggn[dashboard]") from error
+        raise MissingPackageError.of("optuna-dashboard", "Pages of `dashboard`", "boggn[dashboard]") from error
     from boggn.product.ledger import storage_of
     from boggn.product.storage import open_existing
 
