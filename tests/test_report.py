@@ -254,7 +254,8 @@ SPACES: dict[str, dict[str, Any]] = {
 )
 def test_other_kinds_of_studies(kind: str, says: str) -> None:
     rng = np.random.default_rng(1)
-    options = {"thresholds": "one", "link": "logit", "epsilon": 0.0} if kind == "one threshold" else {}
+    one = {"thresholds": "one", "link": "logit", "epsilon": 0.0, "acquisition": "pi"}
+    options = one if kind == "one threshold" else {}
     study = optuna.create_study(sampler=boggn.BOGGNSampler(seed=0, **options), study_name=f"{kind} {EVIL}")
     for number in range(24):
         space = SPACES[kind] | ({"ab"[number % 2]: FloatDistribution(0, 1)} if kind == "conditional" else {})
