@@ -1,4 +1,7 @@
-r"""What a process used: CPU time and memory, as its operating system counts them."""
+r"""What a process used: CPU time and memory, as its operating system counts them.
+
+Standard library only: the peers' processes load it too, in environments that have no boggn.
+"""
 
 from __future__ import annotations
 

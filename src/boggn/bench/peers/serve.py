@@ -13,7 +13,6 @@ import importlib.util
 import json
 import os
 import random
-import resource
 import sys
 import threading
 import time
@@ -52,26 +51,27 @@ class _Server:
             return {}
         if "ask" in question:
             return {"params": self.adapter.ask()}
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return {
-            "cpu_seconds": time.process_time() - self.began,
-            "peak_bytes": peak if sys.platform == "darwin" else peak * 1024,
-        }
+        return {"cpu_seconds": time.process_time() - self.began, "peak_bytes": _resources().peak_bytes()}
 
     def _begin(self, question: dict[str, Any]) -> dict[str, Any]:
         # Peers draw from the global streams as well as from their own.
         random.seed(question["seed"])
-        module = _load(self.name)
+        module = _load(Path(__file__).parent / f"{self.name}.py")
         self.adapter = module.Adapter(**question)
         self.began = time.process_time()
         return {"versions": {package: importlib.metadata.version(package) for package in module.PACKAGES}}
 
 
-def _load(name: str) -> Any:
-    """The adapter under a name of its own: it is called like the package it imports."""
-    spec = importlib.util.spec_from_file_location("boggn_peer", Path(__file__).parent / f"{name}.py")
+def _resources() -> Any:
+    """How the runner measures memory, which asks of it no more than this script may use."""
+    return _load(Path(__file__).parents[1] / "resources.py")
+
+
+def _load(path: Path) -> Any:
+    """A module under a name of its own: an adapter is called like the package it imports."""
+    spec = importlib.util.spec_from_file_location(f"boggn_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"There is no adapter {name!r}.")
+        raise ImportError(f"There is no module {str(path)!r}.")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
