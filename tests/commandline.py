@@ -11,6 +11,24 @@ MEMORY = Path("/dev/shm")  # noqa: S108
 """What is tested is processes, and SQLite waits for the disk at every step: so where memory is offered, it is taken."""
 
 
+# A point that was evaluated may be suggested again where the model expects noise, unless the objective has none.
+SHARED = """\
+[study]
+workers = 4
+storage = "{storage}"
+[objective]
+command = "awk 'BEGIN {{ print ({{x}} - 0.3)^2 + {{y}} }}'"
+[space]
+x = {{ low = 0.0, high = 1.0 }}
+y = {{ low = 0.0, high = 1.0 }}
+[budget]
+trials = {total}
+[sampler]
+n_startup_trials = {startup}
+deterministic_objective = true
+"""
+
+
 def call(*arguments: str | Path) -> int:
     """Run the command line in this process; its exit status."""
     before = sys.argv

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from optuna.exceptions import StorageInternalError
 from rich.console import Console
 
 from boggn.bench.command import app as bench
@@ -114,12 +115,14 @@ def main() -> None:
             raise
         _complain(f"boggn: {error.filename or 'a file'}: {error.strerror or error}. May it be read and written?")
         sys.exit(2)
+    except StorageInternalError as error:
+        if debug:
+            raise
+        _complain(f"boggn: the storage cannot be used any more: {error}. Is it there, and may it be written?")
+        sys.exit(2)
     except Exception as error:
         if debug:
             raise
-        if type(error).__name__ == "StorageInternalError":
-            _complain(f"boggn: the storage cannot be used any more: {error}. Is it there, and may it be written?")
-            sys.exit(2)
         _complain(f"boggn: unforeseen: {type(error).__name__}: {error} (--debug, before the command, shows where)")
         sys.exit(3)
 

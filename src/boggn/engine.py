@@ -121,13 +121,14 @@ def _report(surrogate: Conditioned, rows: Array) -> Report[Array]:
     log_ei = jnp.full_like(log_pi, jnp.nan)
     if acquisition.head.warp is not None:
         log_ei = log_expected_improvement(point, acquisition.incumbent, acquisition.head.warp)
-    return Report(surrogate.value(rows), log_pi, log_ei, point.mean, point.variance, surrogate.log_success(rows))
+    log_success = surrogate.log_success(rows)
+    return Report(surrogate.value(point, log_success), log_pi, log_ei, point.mean, point.variance, log_success)
 
 
 @jax.jit
 def _gradients(surrogate: Conditioned, rows: Array) -> tuple[Array, Array]:
     def total(points: Array) -> tuple[Array, Array]:
-        values = surrogate.value(points)
+        values = surrogate.value(surrogate.moments(points), surrogate.log_success(points))
         return values.sum(), values
 
     (_, values), slopes = jax.value_and_grad(total, has_aux=True)(rows)

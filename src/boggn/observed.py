@@ -76,9 +76,15 @@ class Observed(NamedTuple):
             return self
         order = np.argsort(self.values, kind="stable")
         best, rest = order[: limit // 2], np.sort(order[limit // 2 :])
-        spread = rest[np.linspace(0, len(rest) - 1, limit - len(best)).astype(np.intp)]
-        chosen = np.sort(np.concatenate([best, spread]))
+        chosen = np.sort(np.concatenate([best, evenly(rest, limit - len(best))]))
         return Observed(self.units[chosen], self.values[chosen], self.position[chosen], self.scale)
+
+
+def evenly(chosen: NDArray[np.intp], limit: int) -> NDArray[np.intp]:
+    """At most so many of them, evenly spread."""
+    if len(chosen) <= limit:
+        return chosen
+    return chosen[np.linspace(0, len(chosen) - 1, limit).astype(np.intp)]
 
 
 def scheduled(count: int) -> list[int]:

@@ -350,8 +350,9 @@ def _history(trials: Sequence[FrozenTrial], sign: float, encoding: Encoding, row
 
 def _failures(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
     """Trials that failed for good: what was tried again says nothing of its point."""
-    again = tried_again(trials)
-    return [trial for trial in trials if trial.state == TrialState.FAIL and trial.number not in again]
+    failed = [trial for trial in trials if trial.state == TrialState.FAIL]
+    again = tried_again(trials) if failed else ()
+    return [trial for trial in failed if trial.number not in again]
 
 
 def _outcome(trial: FrozenTrial, sign: float, middle: float | None) -> float | None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from boggn import evidence
 from boggn.config import Config
 from boggn.encoding import Encoding
-from boggn.observed import MOST_OBSERVED, History, arrange_classes, scheduled
+from boggn.observed import MOST_OBSERVED, History, arrange_classes, evenly, scheduled
 from boggn.surrogate import FIT_ROWS, Conditioned, Memory, condition_wide
 
 Floats = NDArray[np.float64]
@@ -55,11 +55,5 @@ def _spread(z: Floats, limit: int) -> NDArray[np.intp]:
     """At most so many of the trials: of the rarer class as many as half of them allow, evenly spread over time."""
     failed, fine = np.flatnonzero(z == 0), np.flatnonzero(z == 1)
     few, many = sorted([failed, fine], key=len)
-    few = _evenly(few, max(limit // 2, limit - len(many)))
-    return np.sort(np.concatenate([few, _evenly(many, limit - len(few))]))
-
-
-def _evenly(chosen: NDArray[np.intp], limit: int) -> NDArray[np.intp]:
-    if len(chosen) <= limit:
-        return chosen
-    return chosen[np.linspace(0, len(chosen) - 1, limit).astype(np.intp)]
+    few = evenly(few, max(limit // 2, limit - len(many)))
+    return np.sort(np.concatenate([few, evenly(many, limit - len(few))]))

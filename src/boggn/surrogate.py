@@ -111,9 +111,9 @@ class Conditioned:
             return jnp.zeros(len(rows), rows.dtype)
         return self.success.acquisition(self.success.moments(rows))
 
-    def value(self, rows: Array) -> Array:
-        """What encoded rows are worth: a failure is above every threshold, so log P(no failure) is a summand."""
-        return self.acquisition(self.moments(rows)) + CAUTION * self.log_success(rows)
+    def value(self, point: Moments, log_success: Array) -> Array:
+        """What rows are worth: a failure is above every threshold, so log P(no failure) is a summand."""
+        return self.acquisition(point) + CAUTION * log_success
 
 
 @dataclass(frozen=True)

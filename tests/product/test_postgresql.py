@@ -12,7 +12,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from boggn.product.studyfile import load
 from boggn.product.worker import study_of
-from commandline import command, spawn
+from commandline import SHARED, command, spawn
 
 pytestmark = [
     pytest.mark.slow,
@@ -21,22 +21,6 @@ pytestmark = [
         reason="PostgreSQL's initdb and pg_ctl are not on PATH",
     ),
 ]
-
-STUDY = """\
-[study]
-name = "shared"
-storage = "{storage}"
-workers = 2
-[objective]
-command = "awk 'BEGIN {{ print ({{x}} - 0.3)^2 + {{y}} }}'"
-[space]
-x = {{ low = 0.0, high = 1.0 }}
-y = {{ low = 0.0, high = 1.0 }}
-[budget]
-trials = 12
-[sampler]
-n_startup_trials = 100000
-"""
 
 
 @pytest.fixture
@@ -72,9 +56,11 @@ def test_two_machines_share_a_study(server: str, folder: Path) -> None:
     paths = [folder / machine / "study.toml" for machine in ("here", "there")]
     for path in paths:
         path.parent.mkdir()
-        path.write_text(STUDY.format(storage=server), encoding="utf-8")
+        path.write_text(SHARED.format(storage=server, total=12, startup=100_000), encoding="utf-8")
     runs = [
-        subprocess.Popen(command("run", path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            command("run", path, "--workers", "2"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         for path in paths
     ]
     for run in runs:
@@ -91,5 +77,5 @@ def test_two_machines_share_a_study(server: str, folder: Path) -> None:
     again = spawn("run", paths[1])
     assert again.returncode == 0
     assert len(stored(paths[0])) == len(trials)
-    explained = spawn("explain", server, "--study", "shared")
+    explained = spawn("explain", server, "--study", "study")
     assert "startup" in explained.stdout, explained.stderr

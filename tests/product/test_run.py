@@ -18,7 +18,7 @@ from optuna.trial import FrozenTrial, TrialState
 from boggn.product.process import CHUNK, Capture, run
 from boggn.product.studyfile import load
 from boggn.product.worker import study_of
-from commandline import command, spawn
+from commandline import SHARED, command, spawn
 
 CHEAP = "[sampler]\nn_startup_trials = 100000\n"
 """Without a fit, a suggestion takes a millisecond."""
@@ -314,24 +314,6 @@ def test_a_run_that_is_stopped_goes_on(number: str, folder: Path) -> None:
     lost = [trial for trial in ended if trial.state == TrialState.FAIL]
     assert len(lost) == (0 if number == "SIGINT" else 2)
     assert all(trial.user_attrs["failure"].startswith("interrupted") for trial in lost)
-
-
-# A point that was evaluated may be suggested again where the model expects noise, unless the objective has none.
-SHARED = """\
-[study]
-workers = 4
-storage = "{storage}"
-[objective]
-command = "awk 'BEGIN {{ print ({{x}} - 0.3)^2 + {{y}} }}'"
-[space]
-x = {{ low = 0.0, high = 1.0 }}
-y = {{ low = 0.0, high = 1.0 }}
-[budget]
-trials = {total}
-[sampler]
-n_startup_trials = {startup}
-deterministic_objective = true
-"""
 
 
 @pytest.mark.slow

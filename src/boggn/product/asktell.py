@@ -12,6 +12,7 @@ from boggn.product import ledger
 from boggn.product.outcome import not_an_outcome
 from boggn.product.source import Source
 from boggn.product.space import suggest
+from boggn.product.study import directions_of
 
 if TYPE_CHECKING:
     from optuna.study import Study
@@ -83,7 +84,7 @@ def _checked(item: Any, trials: list[FrozenTrial], study: Study) -> list[float] 
         raise StudyError(f"There is no trial {number!r}: the study has {there}.")
     if len({"value", "values", "failed"} & item.keys()) != 1:
         raise StudyError(f"Trial {number} needs either a value, values or failed: {_FORMS}.")
-    values = None if "failed" in item else _numbers(item, [each.name.lower() for each in study.directions])
+    values = None if "failed" in item else _numbers(item, directions_of(study))
     _check_metrics(item)
     _check_state(trials[number], values)
     return values

@@ -19,7 +19,7 @@ from boggn.product.owner import Owner
 from boggn.product.progress import showing
 from boggn.product.space import Space, parse_space, suggest
 from boggn.product.storage import open_storage
-from boggn.product.study import open_study, parse_directions, sampler_for, standing
+from boggn.product.study import directions_of, open_study, parse_directions, sampler_for, standing
 from boggn.record import FAILURE
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class _Run:
         ledger.sign(self.study, trial, Owner.current())
         try:
             value = self.objective(suggest(trial, self.space))
-            return _checked(value, [each.name.lower() for each in self.study.directions])
+            return _checked(value, directions_of(self.study))
         except optuna.TrialPruned:
             raise
         except SystemExit as error:  # of a script's main, perhaps: it ends its trial, not the study

@@ -10,10 +10,10 @@ from typing import Any, final
 
 from boggn.product.definition import StudyFile
 from boggn.product.space import Space
+from boggn.product.storage import SQLITE_ADDRESS
 
 CALL = Path(__file__).with_name("call.py")
 DATABASE, JOURNAL = ".db", ".journal"
-_SQLITE = "sqlite:///"
 
 
 @final
@@ -52,8 +52,8 @@ class Plan:
         """As written; else the file that exists; else SQLite for one worker and a journal for several."""
         written = self.file.study.storage
         if written is not None:
-            if written.startswith(_SQLITE):
-                return f"{_SQLITE}{self.base / written.removeprefix(_SQLITE)}"
+            if written.startswith(SQLITE_ADDRESS):
+                return f"{SQLITE_ADDRESS}{self.base / written.removeprefix(SQLITE_ADDRESS)}"
             return written if "://" in written else str(self.base / written)
         if self.files:
             return str(self.files[0])

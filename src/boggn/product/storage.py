@@ -29,7 +29,7 @@ ADDRESSES = (
     "a file that ends in .db (SQLite) or .journal, or an address such as sqlite:///study.db, "
     "postgresql://user@host/name, redis://host or grpc://host:13000"
 )
-_SQLITE = "sqlite:///"
+SQLITE_ADDRESS = "sqlite:///"
 _SQLITE_HEAD = b"SQLite format 3\0"
 _MADE_MEANWHILE = ("already exists", "UNIQUE", "unique", "no such table")
 _MOMENT = 0.2
@@ -44,7 +44,7 @@ def shown(name: str) -> str:
 
 def file_of(name: str) -> Path | None:
     """The file of a storage that is one."""
-    return Path(name.removeprefix(_SQLITE)) if "://" not in name or name.startswith(_SQLITE) else None
+    return Path(name.removeprefix(SQLITE_ADDRESS)) if "://" not in name or name.startswith(SQLITE_ADDRESS) else None
 
 
 def open_storage(name: str | os.PathLike[str], *, tries: int = 10) -> BaseStorage:
@@ -97,7 +97,7 @@ def open_existing(name: str) -> BaseStorage:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
             if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'studies'").fetchone():
                 raise StudyError(f"{path} is an SQLite file, but none of Optuna: it holds no studies.")
-        return open_storage(f"{_SQLITE}{path}")
+        return open_storage(f"{SQLITE_ADDRESS}{path}")
     if not head.startswith(b"{"):
         raise StudyError(f"{path} is neither a study file, nor an SQLite file or a journal file of Optuna.")
     return _journal(str(path))
@@ -107,7 +107,7 @@ def _open(text: str) -> BaseStorage:
     scheme, mark, rest = text.partition("://")
     if not mark:
         if text.endswith(SQLITE):
-            return _open(f"{_SQLITE}{text}")
+            return _open(f"{SQLITE_ADDRESS}{text}")
         if text.endswith(JOURNAL):
             return _journal(text)
         raise ConfigurationError.invalid("storage", text, ADDRESSES)

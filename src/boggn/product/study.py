@@ -77,11 +77,16 @@ def parse_directions(direction: str | None, directions: Sequence[str] | None) ->
     return chosen
 
 
+def directions_of(study: Study) -> list[str]:
+    """Its directions as they are written."""
+    return [each.name.lower() for each in study.directions]
+
+
 def open_study(storage: BaseStorage | None, name: str | None, directions: Sequence[str], space: Space) -> Study:
     """The study of that name, made if there is none, with this space from now on."""
     wanted = [StudyDirection[each.upper()] for each in directions]
     study = optuna.create_study(storage=storage, study_name=name, directions=wanted, load_if_exists=True)
-    known = [each.name.lower() for each in study.directions]
+    known = directions_of(study)
     if known != list(directions):
         raise StudyError(
             f"Study {study.study_name!r} is to {' and '.join(known)}, not to {' and '.join(directions)}: "

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, final
 from boggn.errors import StudyError
 from boggn.product import ledger
 from boggn.product.plan import Plan
-from boggn.product.progress import Show, showing
+from boggn.product.progress import Show, Standing, showing
 from boggn.product.storage import locked
 from boggn.product.study import standing
 from boggn.product.worker import KNOWN_FAILURE, Orders, is_done, is_hopeless, lock_of, study_of
@@ -41,6 +41,7 @@ class Run:
     """How a run ended: why, whether the user stopped it, and whether its trials fail: too many in a row, or all."""
 
     study: Study
+    end: Standing
     reason: str
     interrupted: bool
     failing: bool
@@ -58,11 +59,11 @@ def run(plan: Plan, progress: bool | None) -> Run:
                 team.work(show)
         finally:
             team.disband()
-        show(standing(study, plan.file.budget.trials))
+        end = standing(study, plan.file.budget.trials)
+        show(end)
     reason = is_done(study, plan, team.began) or "it was stopped"
-    now = standing(study, plan.file.budget.trials)
-    failing = is_hopeless(study, plan, team.began) is not None or 0 < now.done == now.failed
-    return Run(study, reason, team.asked_to_stop > 0, failing)
+    failing = is_hopeless(study, plan, team.began) is not None or 0 < end.done == end.failed
+    return Run(study, end, reason, team.asked_to_stop > 0, failing)
 
 
 @final

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections import Counter
 from typing import Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
@@ -13,7 +14,6 @@ from boggn.product import ledger
 from boggn.product.placeholders import BUILT_IN, fill, quoted, used_in
 from boggn.product.plan import Plan
 from boggn.product.storage import shown
-from boggn.product.study import standing
 from boggn.product.supervisor import Run
 from boggn.record import FAILURE
 
@@ -79,24 +79,20 @@ _READ = {
 
 def result_text(run: Run, plan: Plan) -> str:
     """How a run ended, and the best that was found."""
-    now = standing(run.study, plan.file.budget.trials)
+    now = run.end
     complete = run.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     kinds = {"complete": len(complete), "pruned": now.done - now.failed - len(complete), "failed": now.failed}
     counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if count or kind == "failed")
-    lines = [f"{now.done} trial{'s' * (now.done != 1)}: {counts}. Ended because {run.reason}."]
+    why = f"Ended because {run.reason}."
     if run.interrupted:
         waiting = len(run.study.get_trials(deepcopy=False, states=ledger.WAITING))
-        again = f", and tries {waiting} trial{'s' * (waiting != 1)} again" if waiting else ""
-        lines = [f"{now.done} trial{'s' * (now.done != 1)}: {counts}. Stopped; the same command goes on{again}."]
+        why = f"Stopped; the same command goes on{f', and tries {_trials(waiting)} again' if waiting else ''}."
+    lines = [f"{_trials(now.done)}: {counts}. {why}"]
     best = run.study.best_trials if complete else []
     lines += [_trial(trial) for trial in (best[:MOST_SHOWN] if len(plan.directions) > 1 else best[:1])]
-    reasons: dict[str, int] = {}
-    for trial in run.study.get_trials(deepcopy=False, states=ledger.FAILED):
-        if ledger.counts(trial):
-            reason = str(trial.user_attrs.get(FAILURE, "unknown"))
-            reasons[reason] = reasons.get(reason, 0) + 1
-    common = sorted(reasons.items(), key=lambda pair: -pair[1])[:3]
-    lines += [f"  {count} failed: {reason}" for reason, count in common]
+    failed = filter(ledger.counts, run.study.get_trials(deepcopy=False, states=ledger.FAILED))
+    reasons = Counter(str(trial.user_attrs.get(FAILURE, "unknown")) for trial in failed)
+    lines += [f"  {count} failed: {reason}" for reason, count in reasons.most_common(3)]
     for name in plan.file.result.metrics:
         if complete and not any(name in trial.user_attrs for trial in complete):
             lines.append(f"  result.metrics.{name} was found in no trial's output")
@@ -104,6 +100,10 @@ def result_text(run: Run, plan: Plan) -> str:
     if complete:
         lines.append(f"To see it: boggn report {shlex.quote(os.path.relpath(plan.path))}")
     return "\n".join(lines)
+
+
+def _trials(count: int) -> str:
+    return f"{count} trial{'s' * (count != 1)}"
 
 
 def _trial(trial: FrozenTrial) -> str:
