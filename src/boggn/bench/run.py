@@ -113,12 +113,12 @@ def _in_steps(optimiser: PruningOptimiser, task: tasks.Task, job: Job, row: Row)
     Whenever the steps of a whole one are used up, the row gets the best finished so far; before there is any, infinity.
     """
     left, value, regret = job.evals * task.steps, math.inf, math.inf
-    while left > 0 and task.curve is not None:
+    while left > 0:
         begin = time.perf_counter()
         params = dict(optimiser.ask())
         row["ask_seconds"].append(time.perf_counter() - begin)
         check(task, params)
-        curve = task.curve(params, _noise(job, len(row["ask_seconds"]) - 1))[:left]
+        curve = task.values(params, _noise(job, len(row["ask_seconds"]) - 1))[:left]
         begin = time.perf_counter()
         used = optimiser.watch(curve)
         if used < task.steps:

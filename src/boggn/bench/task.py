@@ -45,6 +45,10 @@ class Task:
     curve: Callable[[Params, np.random.Generator], Sequence[float]] | None = None
     """Values after each of so many steps of an evaluation, the last one that of `function`; it may end in between."""
 
+    def values(self, params: Params, rng: np.random.Generator) -> Sequence[float]:
+        """What an evaluation shows after each of its steps, of which there may be but one."""
+        return [self.function(params, rng)] if self.curve is None else self.curve(params, rng)
+
     def is_active(self, name: str, params: Params) -> bool:
         """Whether a parameter is there, given those before it in the space."""
         if name not in self.conditions:

@@ -105,11 +105,9 @@ class Reason:
 def reasons(gathered: Gathered) -> list[Reason]:
     """Why trials failed, the most frequent reason first."""
     failed = [row for row in gathered.rows if row.state == "failed"]
-    found = [
-        Reason(text, count, sum(row.again for row in failed if row.failure == text))
-        for text, count in Counter(row.failure for row in failed).items()
-    ]
-    return sorted(found, key=lambda reason: -reason.count)
+    again = Counter(row.failure for row in failed if row.again)
+    counts = Counter(row.failure for row in failed)
+    return [Reason(text, count, again[text]) for text, count in counts.most_common()]
 
 
 def gain(gathered: Gathered, model: Model | None) -> float | None:

@@ -68,11 +68,11 @@ def _failures(found: Sequence[Reason]) -> Markup:
         return markup()
     entries = [
         tag("li", tag("b", f"{each.count}\N{NO-BREAK SPACE}×"), " ", reason_of(each.text), _retried(each))
-        for each in found
+        for each in found[:MOST_REASONS]
     ]
     rest = len(found) - MOST_REASONS
     more = tag("li", f"and {rest} other reason{'s' if rest > 1 else ''}") if rest > 0 else None
-    return tag("div", tag("h3", "Why trials failed"), tag("ul", *entries[:MOST_REASONS], more), class_="reasons")
+    return tag("div", tag("h3", "Why trials failed"), tag("ul", *entries, more), class_="reasons")
 
 
 def _retried(reason: Reason) -> str | None:
