@@ -14,13 +14,14 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 
+from boggn import BOGGNSampler
 from boggn.belief import Band
 from boggn.report.axes import Axis, axes_of
 from boggn.report.charts import evidence, progress, wilson
 from boggn.report.contours import outlines
 from boggn.report.gathered import gather, snapshot
 from boggn.report.landscape import importance, slices
-from boggn.report.learnt import Share, Slice, relative, variance_shares
+from boggn.report.learnt import Share, Slice, _logarithmic, relative, variance_shares
 from boggn.report.markup import Markup, embedded, tag
 from boggn.report.numbers import Scale, apart, column, duration, give_or_take, percent, robust, short
 from boggn.report.plot import area, line
@@ -35,6 +36,16 @@ def test_what_a_point_is_worth_is_a_share_of_the_first() -> None:
     for logarithmic in (True, False):
         assert relative(np.full(3, 7.0), logarithmic=logarithmic).tolist() == [1.0, 1.0, 1.0]
         assert relative(np.full(3, -np.inf), logarithmic=logarithmic).tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [({}, True), ({"acquisition": "ucb"}, False), ({"classifier": "forest", "acquisition": "pi"}, False)],
+    ids=repr,
+)
+def test_only_what_a_network_expects_is_a_logarithm(options: dict[str, Any], expected: bool) -> None:
+    study = optuna.create_study(sampler=BOGGNSampler(seed=0, **options))
+    assert _logarithmic(study) == expected
 
 
 @pytest.mark.parametrize(

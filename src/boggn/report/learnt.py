@@ -227,8 +227,9 @@ def _next(study: Study) -> tuple[dict[str, Any] | None, Model | None]:
 
 
 def _logarithmic(study: Study) -> bool:
-    """An improvement or a probability comes as its logarithm; a hopeful outcome, or one of a draw, does not."""
-    return sampler_of(study).config.acquisition in {"ei", "pi"}
+    """A network's improvement or probability comes as its logarithm; a classifier's, or a hopeful outcome, does not."""
+    config = sampler_of(study).config
+    return config.classifier is None and config.acquisition in {"ei", "pi"}
 
 
 def _outcome(believed: Belief, points: Sequence[Mapping[str, Any]]) -> Band | None:
